@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class InsightConfig(AppConfig):
+    name = "insight"
+    default_auto_field = "django.db.models.BigAutoField"
