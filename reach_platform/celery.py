@@ -1,0 +1,69 @@
+"""The Celery application: its queues and the table of periodic jobs, in one place."""
+
+import os
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+from celery import Celery, bootsteps
+from celery.exceptions import ImproperlyConfigured
+from celery.signals import task_postrun, task_prerun
+from kombu import Exchange, Queue
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reach_platform.settings")
+
+QUEUES = ("dispatch", "callbacks", "probes", "upkeep")
+
+JOB_QUEUES = {
+    "routing.jobs.dispatch": "dispatch",
+    "callbacks.jobs.*": "callbacks",
+    "registry.jobs.*": "probes",
+    "routing.jobs.*": "upkeep",
+    "insight.jobs.*": "upkeep",
+}
+
+# Name → (job, seconds between two runs). A run that waited longer than its interval is dropped: the next one does it all.
+BEAT_JOBS = {
+    "sweep-tasks": ("routing.jobs.sweep", 5),
+    "sweep-callbacks": ("callbacks.jobs.sweep", 5),
+    "check-heartbeats": ("registry.jobs.check_heartbeats", 5),
+    "keep-partitions": ("routing.jobs.keep_partitions", 3600),
+}
+
+app = Celery("reach")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+# Named exchanges: queues that share the default one would each get every message.
+app.conf.task_queues = [Queue(name, Exchange(name), routing_key=name) for name in QUEUES]
+app.conf.task_routes = {job: {"queue": queue} for job, queue in JOB_QUEUES.items()}
+app.conf.beat_schedule = {
+    name: {"task": job, "schedule": float(seconds), "options": {"expires": seconds}}
+    for name, (job, seconds) in BEAT_JOBS.items()
+}
+# Celery's Django fixup closes the database connection around every job, which costs more than most jobs do (PostgreSQL
+# forks a process per connection). The fixup reads this key as it stands, outside the CELERY namespace; with it the
+# connection stays. What the closing was good for, getting rid of a broken connection, is done below by Django's own rule.
+app.conf.CELERY_DB_REUSE_MAX = sys.maxsize
+app.autodiscover_tasks(related_name="jobs")
+
+
+@task_prerun.connect
+@task_postrun.connect
+def drop_broken_connections(**_: Any) -> None:
+    from django.db import close_old_connections
+
+    close_old_connections()
+
+
+class ThreadPoolOnly(bootsteps.Step):
+    """Refuses to start a worker whose pool cannot carry the dispatch engine's event loop."""
+
+    def __init__(self, worker: Any, **_: Any):
+        pool = worker.pool_cls if isinstance(worker.pool_cls, str) else worker.pool_cls.__module__
+        if "thread" not in pool:
+            raise ImproperlyConfigured(f"The worker needs the threads pool (celery worker -P threads), not {pool}.")
+
+
+app.steps["worker"].add(ThreadPoolOnly)
+if find_spec("routing.engine.bootstep") if find_spec("routing.engine") else None:
+    # A name, not the class: Celery imports it when a worker starts, after Django is set up.
+    app.steps["worker"].add("routing.engine.bootstep:EngineStep")

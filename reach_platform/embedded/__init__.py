@@ -1,0 +1,1 @@
+"""PostgreSQL and Redis for one machine, started from wheels when DATABASE_URL and REDIS_URL are absent."""

@@ -1,0 +1,250 @@
+"""Every setting of the platform in one table, read from the environment and from the YAML file that REACH_CONFIG names."""
+
+import ipaddress
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+
+class SettingsError(Exception):
+    """A setting holds nonsense; `problems` has one sentence for each."""
+
+    def __init__(self, problems: list[str]):
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of the table: `parse` turns a text into the value or raises ValueError with the reason."""
+
+    name: str
+    parse: Callable[[str], Any]
+    default: Any
+    meaning: str
+    range: str = ""
+    secret: bool = False
+
+
+def text(value: str) -> str:
+    if not value.strip():
+        raise ValueError("it must not be empty")
+    return value
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    def parse(value: str) -> int:
+        try:
+            number = int(value.strip(), 10)
+        except ValueError:
+            raise ValueError(f"it must be a whole number from {low} to {high}") from None
+        if not low <= number <= high:
+            raise ValueError(f"it must be from {low} to {high}")
+        return number
+
+    return parse
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if value not in choices:
+            raise ValueError(f"it must be one of {', '.join(choices)}")
+        return value
+
+    return parse
+
+
+def yes_no(value: str) -> bool:
+    if value.lower() in ("1", "true", "yes", "on"):
+        return True
+    if value.lower() in ("0", "false", "no", "off"):
+        return False
+    raise ValueError("it must be true or false")
+
+
+def names(value: str) -> list[str]:
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def hosts(value: str) -> list[str]:
+    found = names(value)
+    if not found:
+        raise ValueError("it must name at least one host, or * for any")
+    for host in found:
+        if "/" in host or " " in host or (":" in host and not host.startswith("[")):
+            raise ValueError(f"{host!r} must be a host name without scheme, port or path")
+    return found
+
+
+def networks(value: str) -> list[str]:
+    try:
+        return [str(ipaddress.ip_network(part)) for part in names(value)]
+    except ValueError as error:
+        raise ValueError(f"it must be a comma-separated list of CIDR ranges such as 10.0.0.0/8: {error}") from None
+
+
+def url_of(*schemes: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        try:
+            parts = urlsplit(value)
+            parts.port  # noqa: B018 - reading it is what checks it
+        except ValueError as error:
+            raise ValueError(f"it is not a URL: {error}") from None
+        if parts.scheme not in schemes:
+            raise ValueError(f"it must be a URL that begins with {' or '.join(s + '://' for s in schemes)}")
+        return value
+
+    return parse
+
+
+def web_address(value: str) -> str:
+    checked = url_of("http", "https")(value).rstrip("/")
+    if not urlsplit(checked).hostname:
+        raise ValueError("it must be a URL with a host name")
+    return checked
+
+
+def prefix(value: str) -> str:
+    if not value or len(value) > 40 or not all(c.isascii() and (c.isalnum() or c in ":-_.") for c in value):
+        raise ValueError("it must be 1 to 40 letters, digits or one of : - _ .")
+    return value
+
+
+def secret_key(value: str) -> str:
+    if len(value) < 32:
+        raise ValueError("it must have at least 32 characters")
+    return value
+
+
+STRATEGIES = (
+    "round_robin", "weighted_round_robin", "least_conn", "consistent_hash", "score", "least_load", "cheapest",
+)  # fmt: skip
+
+TABLE = (
+    Setting("DATABASE_URL", url_of("postgresql", "postgres"), None,
+            "PostgreSQL to use; absent = the embedded one (only if REDIS_URL is absent too).", secret=True),
+    Setting("REDIS_URL", url_of("redis", "rediss", "unix"), None,
+            "Redis to use (redis://host:port/0 or unix:///path/redis.sock); absent = the embedded one.", secret=True),
+    Setting("REACH_CONFIG", text, None, "YAML file with settings by these names; the environment wins."),
+    Setting("REACH_SECRET_KEY", secret_key, None,
+            "Key that signs sessions and encrypts secrets; absent = made once and kept in <data dir>/secret.key.",
+            "at least 32 characters", secret=True),
+    Setting("REACH_DATA_DIR", text, ".reach", "Directory of the embedded servers, keys and demo.json."),
+    Setting("REACH_HOST", text, "127.0.0.1", "Address that the web server listens on."),
+    Setting("REACH_PORT", whole(1, 65535), 8600, "Port that the web server listens on.", "1 to 65535"),
+    Setting("REACH_PUBLIC_URL", web_address, None,
+            "What result addresses and pages are built from; absent = http://<REACH_HOST>:<REACH_PORT>."),
+    Setting("REACH_ALLOWED_HOSTS", hosts, ["localhost", "127.0.0.1", "[::1]"],
+            "Host names that requests may be addressed to, comma-separated; * = any. REACH_PUBLIC_URL's is added."),
+    Setting("REACH_OUTBOUND_ALLOW", networks, None,
+            "Private ranges that outgoing requests may reach (CIDR list); absent = none, loopback in embedded mode."),
+    Setting("REACH_LOG_LEVEL", one_of("DEBUG", "INFO", "WARNING", "ERROR"), "INFO", "Least severe log lines written.",
+            "DEBUG, INFO, WARNING, ERROR"),
+    Setting("REACH_WORKERS", whole(1, 256), 2, "Worker processes that `make up` runs.", "1 to 256"),
+    Setting("REACH_WEB_WORKERS", whole(1, 256), 2, "Web processes that `make up` runs.", "1 to 256"),
+    Setting("REACH_DRAIN_SECONDS", whole(1, 600), 20, "Time that workers get to finish what runs at a stop.", "1 to 600"),
+    Setting("REACH_MAX_BODY_BYTES", whole(1024, 64 * 1024 * 1024), 1024 * 1024, "Largest request body.", "1 KiB to 64 MiB"),
+    Setting("REACH_MAX_BATCH_BYTES", whole(1024, 256 * 1024 * 1024), 16 * 1024 * 1024, "Largest body of a batch.",
+            "1 KiB to 256 MiB"),
+    Setting("REACH_MAX_ANSWER_BYTES", whole(1024, 256 * 1024 * 1024), 4 * 1024 * 1024, "Largest answer of an agent.",
+            "1 KiB to 256 MiB"),
+    Setting("REACH_RETENTION_DAYS", whole(1, 3650), 90, "Days that ended tasks and their journeys are kept.", "1 to 3650"),
+    Setting("REACH_ROUTER_STRATEGY", one_of(*STRATEGIES), "least_conn", "Strategy of routes that name none.",
+            ", ".join(STRATEGIES)),
+    Setting("REACH_ROUTE_CACHE_MS", whole(0, 60_000), 1000, "Age at which a process re-reads routes and instances (ms).",
+            "0 to 60000"),
+    Setting("REACH_PROBE_INTERVAL", whole(1000, 3_600_000), 15_000, "Time between two probes of an instance (ms).",
+            "1000 to 3600000"),
+    Setting("REACH_PROBE_CONCURRENCY", whole(1, 1000), 10, "Probes that may run at once.", "1 to 1000"),
+    Setting("REACH_REDIS_PREFIX", prefix, "reach:", "Begins every Redis key, so that platforms can share a server.",
+            "1 to 40 characters"),
+    Setting("REACH_VISIBILITY_TIMEOUT", whole(60, 86_400), 3600,
+            "Seconds after which Redis hands an unacknowledged message out again.", "60 to 86400"),
+    Setting("REACH_HOOK_COMMANDS", names, [], "Commands that hooks may run, comma-separated absolute paths."),
+    Setting("REACH_DEBUG", yes_no, False, "Django's debug pages; never on a reachable machine.", "true, false"),
+)  # fmt: skip
+
+
+def load(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Returns every setting's value by name; raises SettingsError that lists everything that is wrong."""
+    problems: list[str] = []
+    given = {**_read_file(environ.get("REACH_CONFIG"), problems), **_present(environ)}
+    values = {}
+    for setting in TABLE:
+        raw = given.get(setting.name)
+        try:
+            values[setting.name] = setting.default if raw is None else setting.parse(raw)
+        except ValueError as reason:
+            shown = "(a secret)" if setting.secret else repr(raw)
+            problems.append(f"{setting.name}={shown}: {reason}")
+    if not problems and (values["DATABASE_URL"] is None) != (values["REDIS_URL"] is None):
+        missing = "DATABASE_URL" if values["DATABASE_URL"] is None else "REDIS_URL"
+        problems.append(f"{missing} is not set: give both DATABASE_URL and REDIS_URL, or neither for the embedded servers")
+    if problems:
+        raise SettingsError(problems)
+    return values
+
+
+def load_or_exit() -> dict[str, Any]:
+    """Returns the settings of this process; ends it with one line for each wrong setting, never with a traceback."""
+    try:
+        return load(os.environ)
+    except SettingsError as error:
+        sys.exit("The settings are wrong:\n" + "\n".join(f"  {problem}" for problem in error.problems))
+
+
+def unknown_names(environ: Mapping[str, str]) -> list[str]:
+    """Returns the REACH_ names in the environment that no setting has; REACH_URL and REACH_KEY belong to the CLI."""
+    known = {setting.name for setting in TABLE} | {"REACH_URL", "REACH_KEY"}
+    return sorted(name for name in environ if name.startswith("REACH_") and name not in known)
+
+
+def markdown_table() -> str:
+    """Returns the table of settings as the documentation shows it."""
+    lines = ["| name | default | range | meaning |", "|---|---|---|---|"]
+    for setting in TABLE:
+        default = ",".join(setting.default) if isinstance(setting.default, list) else setting.default
+        shown = "" if default in (None, "") else f"`{str(default).lower() if isinstance(default, bool) else default}`"
+        lines.append(f"| `{setting.name}` | {shown} | {setting.range} | {setting.meaning.replace('|', '/')} |")
+    return "\n".join(lines)
+
+
+def _present(environ: Mapping[str, str]) -> dict[str, str]:
+    known = {setting.name for setting in TABLE}
+    # An empty variable counts as absent: that is how shells and compose files unset one.
+    return {name: value for name, value in environ.items() if name in known and value != ""}
+
+
+def _read_file(path: str | None, problems: list[str]) -> dict[str, str]:
+    if not path:
+        return {}
+    try:
+        content = yaml.safe_load(Path(path).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        problems.append(f"REACH_CONFIG={path!r}: it cannot be read: {' '.join(str(error).split())}")
+        return {}
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        problems.append(f"REACH_CONFIG={path!r}: it must hold a mapping of setting names to values")
+        return {}
+    return {str(name): _as_text(value) for name, value in content.items() if _known(str(name), path, problems)}
+
+
+def _known(name: str, path: str, problems: list[str]) -> bool:
+    if name == "REACH_CONFIG" or name not in {setting.name for setting in TABLE}:
+        problems.append(f"REACH_CONFIG={path!r}: {name!r} is not a setting that this file can hold")
+        return False
+    return True
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(str(part) for part in value)
+    return "" if value is None else str(value)
