@@ -20,6 +20,7 @@
         └── 500 Internal
 """
 
+import functools
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -28,8 +29,6 @@ from typing import Any
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
-from rest_framework import exceptions as drf
-from rest_framework.renderers import BaseRenderer
 
 from common.encoding import clean_text, dumps, pointer
 from common.ids import new_trace_id, parse_traceparent
@@ -211,31 +210,37 @@ def problem(error: ReachError, trace_id: str) -> dict[str, Any]:
     return document
 
 
-_FOREIGN: list[tuple[type[BaseException], Callable[[Any], ReachError]]] = [
-    (drf.ValidationError, lambda exc: Invalid(list(_field_errors(exc.detail)))),
-    (drf.ParseError, lambda exc: BadRequest(str(exc.detail))),
-    (drf.NotAuthenticated, lambda exc: Unauthenticated()),
-    (drf.AuthenticationFailed, lambda exc: Unauthenticated()),
-    (drf.PermissionDenied, lambda exc: Forbidden(str(exc.detail))),
-    (drf.NotFound, lambda exc: NotFound()),
-    (drf.MethodNotAllowed, lambda exc: MethodNotAllowed(str(exc.detail))),
-    (drf.NotAcceptable, lambda exc: NotAcceptable(str(exc.detail))),
-    (drf.UnsupportedMediaType, lambda exc: UnsupportedMediaType(str(exc.detail))),
-    (drf.Throttled, lambda exc: RateLimited(retry_after=exc.wait)),
-    (PermissionDenied, lambda exc: Forbidden()),
-    (Http404, lambda exc: NotFound()),
-    (RequestDataTooBig, lambda exc: BodyTooLarge()),
-    (SuspiciousOperation, lambda exc: BadRequest()),
-    (OperationalError, lambda exc: NotReady("the database is away; try again")),
-    (InterfaceError, lambda exc: NotReady("the database is away; try again")),
-]
+@functools.cache
+def _foreign() -> list[tuple[type[BaseException], Callable[[Any], ReachError]]]:
+    """Exceptions of Django and REST framework, and what each is for a caller."""
+    # Imported late: REST framework reads the settings when imported, and the settings read YAML through this module.
+    from rest_framework import exceptions as drf
+
+    return [
+        (drf.ValidationError, lambda exc: Invalid(list(_field_errors(exc.detail)))),
+        (drf.ParseError, lambda exc: BadRequest(str(exc.detail))),
+        (drf.NotAuthenticated, lambda exc: Unauthenticated()),
+        (drf.AuthenticationFailed, lambda exc: Unauthenticated()),
+        (drf.PermissionDenied, lambda exc: Forbidden(str(exc.detail))),
+        (drf.NotFound, lambda exc: NotFound()),
+        (drf.MethodNotAllowed, lambda exc: MethodNotAllowed(str(exc.detail))),
+        (drf.NotAcceptable, lambda exc: NotAcceptable(str(exc.detail))),
+        (drf.UnsupportedMediaType, lambda exc: UnsupportedMediaType(str(exc.detail))),
+        (drf.Throttled, lambda exc: RateLimited(retry_after=exc.wait)),
+        (PermissionDenied, lambda exc: Forbidden()),
+        (Http404, lambda exc: NotFound()),
+        (RequestDataTooBig, lambda exc: BodyTooLarge()),
+        (SuspiciousOperation, lambda exc: BadRequest()),
+        (OperationalError, lambda exc: NotReady("the database is away; try again")),
+        (InterfaceError, lambda exc: NotReady("the database is away; try again")),
+    ]
 
 
 def as_reach_error(exc: BaseException) -> ReachError | None:
     """The caller-facing error of an exception of ours, of Django or of REST framework; None when it is a fault of ours."""
     if isinstance(exc, ReachError):
         return exc
-    return next((make(exc) for kind, make in _FOREIGN if isinstance(exc, kind)), None)
+    return next((make(exc) for kind, make in _foreign() if isinstance(exc, kind)), None)
 
 
 def _field_errors(detail: Any, path: tuple[str | int, ...] = ()) -> Iterable[dict[str, str]]:
@@ -283,8 +288,8 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> HttpRespons
     return response
 
 
-class ProblemJSONRenderer(BaseRenderer):
-    """Renders any data as problem JSON, whatever media type the caller asked for."""
+class ProblemJSONRenderer:
+    """A REST framework renderer of problem JSON, for views whose caller accepts nothing that they offer."""
 
     media_type = PROBLEM_TYPE
     format = "problem"

@@ -26,6 +26,8 @@ _BRACKETS = b"{}[]"
 _NOT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
 _STEP = {ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}
 _SUSPECT_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+_INFINITIES = (float("inf"), float("-inf"))
+_ZERO = Decimal(0)
 _BAD_CHARACTER = re.compile("[\x00\ud800-\udfff]")
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -93,9 +95,11 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _decimal(text: str) -> Decimal:
-    if float(text) in (float("inf"), float("-inf")):
+    rough = float(text)
+    if rough in _INFINITIES:
         raise _Refused
-    return Decimal(text)
+    # What a float takes for 0 is 0 here too: an exponent of a thousand million digits is legal JSON and a trap.
+    return Decimal(text) if rough else _ZERO
 
 
 def _constant(text: str) -> Any:
@@ -137,7 +141,7 @@ def _explain(text: str) -> MalformedJson:
 
 
 def _beyond(digits: str) -> bool:
-    return float(digits) in (float("inf"), float("-inf"))
+    return float(digits) in _INFINITIES
 
 
 def _first_fault(value: Any, path: tuple[str | int, ...]) -> tuple[str, tuple[str | int, ...]] | None:
