@@ -13,7 +13,7 @@ from examples.signatures import SignatureCheck
 Invoke = Callable[[dict[str, Any]], tuple[dict[str, Any], dict[str, Any]]]  # payload → data, usage
 
 
-class PayloadRefused(ValueError):
+class PayloadError(ValueError):
     """The payload cannot be worked on; the message says which field and why."""
 
 
@@ -52,7 +52,7 @@ class AgentServer:
         try:
             body = task_request(await request.read())
             data, usage = await self._work(body["payload"])
-        except PayloadRefused as error:
+        except PayloadError as error:
             return refused(str(error))
         if key := body.get("idempotencyKey"):
             self._processed.remember(str(key), data)
@@ -76,13 +76,13 @@ class AgentServer:
 
 
 def task_request(raw: bytes) -> dict[str, Any]:
-    """Return the parsed task request; raises PayloadRefused unless it is an object with an object `payload`."""
+    """Return the parsed task request; raises PayloadError unless it is an object with an object `payload`."""
     try:
         body = json.loads(raw)
     except ValueError as error:
-        raise PayloadRefused(f"not JSON: {error}") from error
+        raise PayloadError(f"not JSON: {error}") from error
     if not isinstance(body, dict) or not isinstance(body.get("payload"), dict):
-        raise PayloadRefused("/payload must be an object")
+        raise PayloadError("/payload must be an object")
     return body
 
 

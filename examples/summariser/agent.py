@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from examples.agent_runtime import serve
-from examples.agent_server import PayloadRefused
+from examples.agent_server import PayloadError
 from examples.summariser.summary import split_sentences, summarise, tokens
 
 HERE = Path(__file__).parent
@@ -14,12 +14,12 @@ SAMPLE_TEXT = "The printer on floor two is broken. The printer needs a new part.
 
 
 def invoke(payload: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (data, usage) for a payload {text, maxSentences?}; raises PayloadRefused naming the wrong field."""
+    """Return (data, usage) for a payload {text, maxSentences?}; raises PayloadError naming the wrong field."""
     text, limit = payload.get("text"), payload.get("maxSentences", DEFAULT_SENTENCES)
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_CHARACTERS:
-        raise PayloadRefused(f"/text must be a string of 1 to {MAX_CHARACTERS} characters")
+        raise PayloadError(f"/text must be a string of 1 to {MAX_CHARACTERS} characters")
     if type(limit) is not int or not 1 <= limit <= MAX_SENTENCES:
-        raise PayloadRefused(f"/maxSentences must be a whole number from 1 to {MAX_SENTENCES}")
+        raise PayloadError(f"/maxSentences must be a whole number from 1 to {MAX_SENTENCES}")
     chosen = summarise(text, limit)
     summary = "".join(sentence if sentence[-1] in "。！？；…" else sentence + " " for sentence in chosen).strip()
     data = {"summary": summary, "sentences": chosen, "ratio": round(len(summary) / len(text), 4)}

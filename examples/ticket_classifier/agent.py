@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from examples.agent_runtime import serve
-from examples.agent_server import PayloadRefused
+from examples.agent_server import PayloadError
 from examples.ticket_classifier.model import TicketModel, features
 
 HERE = Path(__file__).parent
@@ -19,10 +19,10 @@ class TicketClassifier:
         self._model = model
 
     def invoke(self, payload: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return (data, usage); raises PayloadRefused for a ticket without text."""
+        """Return (data, usage); raises PayloadError for a ticket without text."""
         text = " ".join(required_text(payload, field) for field in ("ticketTitle", "ticketContent")).strip()
         if not text:
-            raise PayloadRefused("ticketTitle and ticketContent are both empty")
+            raise PayloadError("ticketTitle and ticketContent are both empty")
         shares = [(category, round(share, 4)) for category, share in self._model.classify(text).items()]
         (category, confidence), *others = shares
         runners_up = [{"category": name, "confidence": share} for name, share in others[:2]]
@@ -35,10 +35,10 @@ class TicketClassifier:
 
 
 def required_text(payload: dict[str, Any], field: str) -> str:
-    """Return a string field of the payload; raises PayloadRefused when it is missing or something else."""
+    """Return a string field of the payload; raises PayloadError when it is missing or something else."""
     value = payload.get(field)
     if not isinstance(value, str):
-        raise PayloadRefused(f"/{field} must be a string")
+        raise PayloadError(f"/{field} must be a string")
     return value
 
 

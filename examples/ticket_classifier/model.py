@@ -6,6 +6,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 LATIN_WORD = re.compile(r"[a-zà-ÿ0-9']+")
@@ -13,11 +14,11 @@ HAN_RUN = re.compile(r"[\u4e00-\u9fff]+")
 
 
 def features(text: str) -> list[str]:
-    """Return the distinct n-grams of a text: words, word pairs and stems for Latin script, 1 to 3 characters for Han."""
+    """Return the distinct n-grams of a text: words, pairs and stems for Latin script, 1 to 3 characters for Han."""
     lowered = text.lower()
     words = LATIN_WORD.findall(lowered)
     found = {f"w:{word}" for word in words}
-    found.update(f"p:{first} {second}" for first, second in zip(words, words[1:], strict=False))
+    found.update(f"p:{first} {second}" for first, second in pairwise(words))
     found.update(f"s:{word[:5]}" for word in words if len(word) > 5)
     for run in HAN_RUN.findall(lowered):
         found.update(run[i : i + size] for size in (1, 2, 3) for i in range(len(run) - size + 1))
@@ -36,7 +37,7 @@ class TicketModel:
         return dict(sorted(zip(self.categories, shares, strict=True), key=lambda pair: -pair[1]))
 
     def fit(self, rows: Sequence[tuple[str, str]], epochs: int, rate: float, decay: float, seed: int) -> None:
-        """Adjust the weights to (category, text) rows by stochastic gradient descent; the same seed gives the same model."""
+        """Adjust the weights to (category, text) rows by gradient descent; the same seed gives the same model."""
         examples = [(self.categories.index(category), self._known(text)) for category, text in rows]
         shuffle = random.Random(seed).shuffle
         for epoch in range(epochs):

@@ -24,7 +24,7 @@ def signed_post(url: str, body: bytes, secret: str) -> requests.Response:
         message,
         key_id="platform",
         nonce="n-1",
-        created=datetime.datetime.now(),
+        created=datetime.datetime.now(datetime.UTC),
         covered_component_ids=SIGNED_COMPONENTS,
         body=body,
     )

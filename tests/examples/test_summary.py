@@ -1,6 +1,6 @@
 import pytest
 
-from examples.agent_server import PayloadRefused
+from examples.agent_server import PayloadError
 from examples.summariser.agent import invoke
 from examples.summariser.summary import split_sentences, summarise
 
@@ -43,5 +43,5 @@ def test_a_short_text_is_its_own_summary() -> None:
 
 @pytest.mark.parametrize("payload", [{}, {"text": " "}, {"text": 5}, {"text": "a", "maxSentences": 0}])
 def test_a_payload_that_cannot_be_summarised_is_refused(payload: dict[str, object]) -> None:
-    with pytest.raises(PayloadRefused):
+    with pytest.raises(PayloadError):
         invoke(payload)
