@@ -1,0 +1,92 @@
+"""What follows from an attempt's outcome: a value, computed without ORM, clock or socket.
+
+    SUCCEEDED ── Succeed
+    ACCEPTED ─── Await
+    FAILED ───── Retry, unless the error is not retryable, a second run could do harm, no attempt is left,
+                 or the next one would begin after the deadline: GiveUp with the last cause
+"""
+
+import datetime as dt
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from common.backoff import delay_ms
+from routing.states import Certainty, TaskError, TaskState
+from routing.trip import Await, Decision, GiveUp, Outcome, Retry, Succeed
+
+_TIME = frozenset({TaskError.TIMEOUT, TaskError.EXPIRED, TaskError.NO_INSTANCE, TaskError.BUDGET_BELOW_SLA})
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFacts:
+    """What a decision needs of the task and of the capability that ran it."""
+
+    attempts: int  # used, the one that just ended included
+    max_attempts: int
+    deadline_at: dt.datetime
+    created_at: dt.datetime | None = None
+    side_effects: bool = False
+    idempotent: bool = False
+    has_lookup: bool = False  # by itself it permits nothing: somebody must ask it first
+    cancelled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RouteFacts:
+    """How a route retries: waits and jitter in milliseconds (or as a share of the wait), codes that are worth a retry."""
+
+    backoff_ms: tuple[int, ...]
+    jitter_ms: int
+    jitter_share: float | None
+    retryable: frozenset[str]
+
+
+def decide(
+    outcome: Outcome, task: TaskFacts, route: RouteFacts, now: dt.datetime, rand: Callable[[], float] = random.random
+) -> Decision:
+    """What happens to the task after `outcome`; `rand` gives numbers in [0, 1) for the jitter."""
+    if outcome.kind == "SUCCEEDED":
+        return Succeed()
+    if outcome.kind == "ACCEPTED":
+        return Await()
+    code = outcome.code or TaskError.AGENT_FAILED
+    worth_it = outcome.retryable if outcome.retryable is not None else code in route.retryable
+    if task.cancelled:
+        return GiveUp(TaskState.CANCELLED, TaskError.CANCELLED, "It was cancelled.")
+    if not worth_it or task.attempts >= task.max_attempts:
+        return _give_up(outcome, code, worth_it)
+    if not _may_run_again(outcome, task):
+        return _give_up_unsure(outcome, code)
+    at = now + _wait(outcome, task.attempts, route, rand)
+    return Retry(at, code) if at < task.deadline_at else _give_up(outcome, code, worth_it)
+
+
+def end_state(code: TaskError) -> TaskState:
+    """The final state that an error code leads to: TIMEOUT where the cause is time."""
+    if code == TaskError.CANCELLED:
+        return TaskState.CANCELLED
+    return TaskState.TIMEOUT if code in _TIME else TaskState.FAILED
+
+
+def _may_run_again(outcome: Outcome, task: TaskFacts) -> bool:
+    """Whether a second run does no harm. An agent that says "retryable" itself knows best."""
+    harmless = not task.side_effects or task.idempotent
+    return harmless or outcome.certainty == Certainty.NOT_SENT or outcome.retryable is True
+
+
+def _wait(outcome: Outcome, attempts: int, route: RouteFacts, rand: Callable[[], float]) -> dt.timedelta:
+    backoff = delay_ms(attempts, route.backoff_ms, route.jitter_ms, route.jitter_share, rand)
+    return dt.timedelta(milliseconds=max(backoff, outcome.retry_after_ms or 0))
+
+
+def _give_up(outcome: Outcome, code: TaskError, retryable: bool) -> GiveUp:
+    return GiveUp(end_state(code), code, outcome.message, retryable, outcome.details)
+
+
+def _give_up_unsure(outcome: Outcome, code: TaskError) -> GiveUp:
+    """A retry would help but must not be: the agent has side effects and cannot tell a repetition."""
+    if outcome.certainty == Certainty.RAN:
+        return _give_up(outcome, code, retryable=False)
+    message = f"It may have run and must not run twice: {outcome.message}"
+    return GiveUp(end_state(code), TaskError.MAYBE_RAN, message, False, {**(outcome.details or {}), "cause": code})
