@@ -7,7 +7,7 @@ from typing import Any
 
 from celery import Celery, bootsteps
 from celery.exceptions import ImproperlyConfigured
-from celery.signals import task_postrun, task_prerun
+from celery.signals import setup_logging, task_postrun, task_prerun
 from kombu import Exchange, Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reach_platform.settings")
@@ -44,6 +44,11 @@ app.conf.beat_schedule = {
 # connection stays. What the closing was good for, getting rid of a broken connection, is done below by Django's own rule.
 app.conf.CELERY_DB_REUSE_MAX = sys.maxsize
 app.autodiscover_tasks(related_name="jobs")
+
+
+@setup_logging.connect
+def keep_our_logging(**_: Any) -> None:
+    """Celery leaves logging alone when anyone listens here: Django has set it up from the settings."""
 
 
 @task_prerun.connect

@@ -162,7 +162,7 @@ TABLE = (
     Setting("REACH_PROBE_INTERVAL", whole(1000, 3_600_000), 15_000, "Time between two probes of an instance (ms).",
             "1000 to 3600000"),
     Setting("REACH_PROBE_CONCURRENCY", whole(1, 1000), 10, "Probes that may run at once.", "1 to 1000"),
-    Setting("REACH_REDIS_PREFIX", prefix, "reach:", "Begins every Redis key, so that platforms can share a server.",
+    Setting("REACH_REDIS_PREFIX", prefix, "reach", "Begins every Redis key, so that platforms can share a server.",
             "1 to 40 characters"),
     Setting("REACH_VISIBILITY_TIMEOUT", whole(60, 86_400), 3600,
             "Seconds after which Redis hands an unacknowledged message out again.", "60 to 86400"),

@@ -1,7 +1,6 @@
 """Django's settings, made from the environment; the table of settings is in environment.py."""
 
 import secrets
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -137,7 +136,7 @@ SPECTACULAR_SETTINGS = {
 
 CELERY_BROKER_URL = broker_url(REDIS_URL)
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "global_keyprefix": VALUES["REACH_REDIS_PREFIX"],
+    "global_keyprefix": f"{VALUES['REACH_REDIS_PREFIX']}:",
     "visibility_timeout": VALUES["REACH_VISIBILITY_TIMEOUT"],
     # A dead or paused Redis costs a caller this long at the most.
     "socket_timeout": 5.0,
@@ -170,7 +169,7 @@ CELERY_BEAT_SCHEDULER = "reach_platform.scheduler:LeaderScheduler"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"json": {"()": "common.logging.JSONFormatter" if find_spec("common.logging") else "logging.Formatter"}},
+    "formatters": {"json": {"()": "common.logging.JSONFormatter"}},
     "handlers": {"stdout": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "json"}},
     "root": {"handlers": ["stdout"], "level": VALUES["REACH_LOG_LEVEL"]},
     "loggers": {

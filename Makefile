@@ -1,0 +1,48 @@
+# Each recipe is one plain command, so that Ctrl-C reaches the program itself.
+.PHONY: demo up test check bench chaos audit
+.DEFAULT_GOAL := help
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+RUN_STAMP := $(VENV)/.installed-run
+DEV_STAMP := $(VENV)/.installed-dev
+
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST)
+
+## make demo    a real task from end to end, then stop
+demo: $(RUN_STAMP)
+	@$(PYTHON) manage.py demo
+
+## make up      the whole platform on this machine, until Ctrl-C
+up: $(RUN_STAMP)
+	@$(PYTHON) manage.py up
+
+## make test    every test
+test: $(DEV_STAMP)
+	@$(PYTHON) -m pytest
+
+## make check   form, types, imports, migrations, translations
+check: $(DEV_STAMP)
+	@$(PYTHON) manage.py check_code
+
+## make bench   speed, beside a plain Django and Celery app
+bench: $(DEV_STAMP)
+	@$(PYTHON) -m benchmarks
+
+## make chaos   the long runs that kill and cut
+chaos: $(DEV_STAMP)
+	@$(PYTHON) -m pytest -m chaos tests/chaos
+
+## make audit   known holes in the packages we depend on
+audit: $(DEV_STAMP)
+	@$(PYTHON) -m pip_audit -r requirements.txt
+
+$(PYTHON):
+	@sh .ci/make-venv $(VENV)
+
+$(RUN_STAMP): requirements.txt | $(PYTHON)
+	@sh .ci/install $(PYTHON) requirements.txt $@
+
+$(DEV_STAMP): requirements.txt requirements-dev.txt | $(PYTHON)
+	@sh .ci/install $(PYTHON) requirements-dev.txt $@
