@@ -262,3 +262,10 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} ({self.role})"
+
+
+class Nonce(models.Model):
+    """A signature's nonce, remembered here while Redis is away so that a request cannot be replayed."""
+
+    digest = models.CharField(max_length=64, primary_key=True)  # SHA-256 of access key and nonce
+    expires_at = models.DateTimeField(db_index=True)

@@ -1,0 +1,247 @@
+"""What others read of the registry, in few queries and without touching a model.
+
+Rows for snapshots are plain frozen values; everything is of one namespace.
+"""
+
+import functools
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q
+
+from common import json
+from common.clock import parse_time
+from common.secrets import decrypt
+from registry.credential_cache import CACHE, KnownCredential
+from registry.models import Agent, AgentSecret, Capability, Client, Credential, Instance, Namespace
+from registry.principal import Principal
+
+SECRETS_KEPT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilityRow:
+    """`spec` is the capability's part of the manifest in camelCase; schemas are JSON Schema with shorthand expanded."""
+
+    name: str
+    description: str
+    input_schema: Any
+    output_schema: Any
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceRow:
+    instance_id: str
+    agent_id: str
+    implicit: bool
+    invoke_url: str
+    lookup_url: str
+    networks: dict[str, str]
+    region: str
+    zone: str
+    version: str
+    labels: dict[str, Any]
+    cost: dict[str, Any] | None
+    state: str
+    state_since: datetime
+    weight: int
+    max_concurrency: int | None
+    prefer_channel: str
+    draining: bool
+    weight_percent: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """`spec` is the manifest's spec (limits, protocol, channels, adapter, endpoints, cost); `signing` the pair that the
+    platform's requests to this agent are signed with. Instances are all of them, whatever their state."""
+
+    agent_id: str
+    display_name: str
+    owner: str
+    version: str
+    revision: int
+    external: bool
+    maintenance: bool
+    tags: tuple[str, ...]
+    spec: dict[str, Any]
+    signing: tuple[str, str] | None
+    capabilities: tuple[CapabilityRow, ...]
+    instances: tuple[InstanceRow, ...]
+
+
+def namespace_exists(name: str) -> bool:
+    """Whether there is such a namespace; any text may be asked."""
+    return "\0" not in name and Namespace.objects.filter(pk=name).exists()
+
+
+def namespace_version(namespace: str) -> int:
+    """The version that the namespace's snapshot must have; 0 for an unknown namespace."""
+    return Namespace.objects.filter(pk=namespace).values_list("version", flat=True).first() or 0
+
+
+def namespace_versions() -> dict[str, int]:
+    """Every namespace's version, in one query, for the poll of snapshots."""
+    return dict(Namespace.objects.values_list("name", "version"))
+
+
+def namespace_settings(namespace: str) -> dict[str, Any]:
+    """The namespace's own settings (retentionDays, intentRules)."""
+    return Namespace.objects.filter(pk=namespace).values_list("settings", flat=True).first() or {}
+
+
+def agents_for_snapshot(namespace: str) -> list[AgentRow]:
+    """Every agent of the namespace with capabilities, instances and signing key, by agent id; four queries."""
+    agents = Agent.objects.filter(namespace=namespace, deleted_at=None).order_by("agent_id")
+    own = {"agent__namespace": namespace, "agent__deleted_at": None}
+    capabilities: dict[int, list[CapabilityRow]] = {}
+    for row in Capability.objects.filter(**own).order_by("id"):
+        capabilities.setdefault(row.agent_id, []).append(
+            CapabilityRow(row.name, row.description, row.input_schema, row.output_schema, row.spec)
+        )
+    instances: dict[int, list[InstanceRow]] = {}
+    for one in Instance.objects.filter(**own).select_related("agent").order_by("instance_id"):
+        instances.setdefault(one.agent.pk, []).append(_instance_row(one))
+    signing = _signing_keys(namespace)
+    return [
+        _agent_row(agent, signing.get(agent.agent_id), capabilities.get(agent.pk, []), instances.get(agent.pk, []))
+        for agent in agents
+    ]
+
+
+def _agent_row(
+    agent: Agent, signing: tuple[str, str] | None, capabilities: list[CapabilityRow], instances: list[InstanceRow]
+) -> AgentRow:
+    return AgentRow(
+        agent_id=agent.agent_id,
+        display_name=agent.display_name,
+        owner=agent.owner,
+        version=agent.version,
+        revision=agent.revision,
+        external=agent.external,
+        maintenance=agent.maintenance,
+        tags=tuple(agent.tags),
+        spec=agent.manifest.get("spec", {}),
+        signing=signing,
+        capabilities=tuple(capabilities),
+        instances=tuple(instances),
+    )
+
+
+def _instance_row(one: Instance) -> InstanceRow:
+    return InstanceRow(
+        instance_id=one.instance_id,
+        agent_id=one.agent.agent_id,
+        implicit=one.implicit,
+        invoke_url=one.invoke_url,
+        lookup_url=one.lookup_url,
+        networks=one.networks,
+        region=one.region,
+        zone=one.zone,
+        version=one.version or one.agent.version,
+        labels=one.labels,
+        cost=one.cost,
+        state=one.state,
+        state_since=one.state_since,
+        weight=one.weight,
+        max_concurrency=one.max_concurrency,
+        prefer_channel=one.prefer_channel,
+        draining=one.draining,
+        weight_percent=one.weight_percent,
+    )
+
+
+def _usable(now: datetime) -> Q:
+    return Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now))
+
+
+def _signing_keys(namespace: str, **only: str) -> dict[str, tuple[str, str]]:
+    """The newest unrevoked pair of each agent."""
+    rows = Credential.objects.filter(namespace=namespace, kind=Credential.Kind.AGENT, revoked_at=None, **only)
+    found = rows.order_by("id").values_list("agent_id", "access_key", "secret_key")
+    return {agent_id: (access_key, _clear(bytes(secret))) for agent_id, access_key, secret in found}
+
+
+@functools.lru_cache(maxsize=20_000)
+def _clear(encrypted: bytes) -> str:
+    return decrypt(encrypted)
+
+
+def agent_signing_key(namespace: str, agent_id: str) -> tuple[str, str] | None:
+    """(access key, secret key) that requests to this agent are signed with; None when it never got credentials."""
+    return _signing_keys(namespace, agent_id=agent_id).get(agent_id)
+
+
+def agent_secrets(namespace: str, agent_id: str) -> dict[str, str]:
+    """The agent's header secrets by name, in clear; for the moment of sending only."""
+    rows = AgentSecret.objects.filter(agent__namespace=namespace, agent__agent_id=agent_id, agent__deleted_at=None)
+    return {name: decrypt(bytes(value)) for name, value in rows.values_list("name", "value")}
+
+
+_callback_secrets: dict[tuple[str, str], tuple[float, list[dict[str, Any]]]] = {}
+
+
+def callback_secrets(namespace: str, client: str, now: datetime) -> list[str]:
+    """The client's webhook secrets that still count, newest first; read at most every three seconds."""
+    cached = _callback_secrets.get((namespace, client))
+    if cached is None or time.monotonic() - cached[0] > SECRETS_KEPT_S:
+        raw = Client.objects.filter(namespace=namespace, name=client).values_list("callback_secrets", flat=True).first()
+        cached = (time.monotonic(), open_secrets(raw))
+        if len(_callback_secrets) > 10_000:
+            _callback_secrets.clear()
+        _callback_secrets[namespace, client] = cached
+    return [s["secret"] for s in cached[1] if s["until"] is None or parse_time(s["until"]) > now]
+
+
+def open_secrets(raw: bytes | memoryview | None) -> list[dict[str, Any]]:
+    """A client's encrypted callback secrets as [{"secret", "until"}], newest first."""
+    return json.parse(decrypt(bytes(raw)).encode()) if raw else []
+
+
+def forget_callback_secrets() -> None:
+    """Read them anew at the next use, after a rotation in this process."""
+    _callback_secrets.clear()
+
+
+def client_limits(namespace: str, client: str) -> dict[str, Any]:
+    """ratePerSecond, burst and maxConcurrency as set; {} when there are none."""
+    return Client.objects.filter(namespace=namespace, name=client).values_list("limits", flat=True).first() or {}
+
+
+def credential_by_key(key_hash: str, now: datetime) -> KnownCredential | None:
+    """The good credential with this hash of a bearer key, from this process's cache or the database."""
+    return _good(CACHE.get("h" + key_hash, lambda: _known(now, key_hash=key_hash)), now)
+
+
+def credential_by_access_key(access_key: str, now: datetime) -> KnownCredential | None:
+    """The good credential with this access key, likewise."""
+    return _good(CACHE.get("a" + access_key, lambda: _known(now, access_key=access_key)), now)
+
+
+def _good(known: KnownCredential | None, now: datetime) -> KnownCredential | None:
+    return known if known and known.is_good(now) else None
+
+
+def _known(now: datetime, **by: str) -> KnownCredential | None:
+    row = Credential.objects.filter(_usable(now), **by).select_related("client").first()
+    if row is None or (row.client and not row.client.enabled):
+        return None
+    return KnownCredential(_principal(row), bytes(row.secret_key), row.expires_at)
+
+
+def _principal(row: Credential) -> Principal:
+    client = row.client
+    return Principal(
+        kind=row.kind,
+        namespace=row.namespace_id,
+        client=client.name if client else None,
+        agent_id=row.agent_id or None,
+        scopes=frozenset(row.scopes),
+        abilities=tuple(client.abilities) if client else (),
+        limits=client.limits if client else {},
+        name=f"{row.kind}:{client.name if client else row.agent_id or row.key_hint}",
+        callback_schedule=client.callback_schedule if client else Client.Schedule.STANDARD,
+    )
