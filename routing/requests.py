@@ -21,10 +21,15 @@ _EMPTY: dict[str, Any] = {}
 _reach = Validator(REACH)
 _batch = Validator(BATCH)
 
-# What to do about a rule that JSON Schema can only state as alternatives.
-_ONE_OF = {
-    "/target": "needs exactly one of ability and intent",
-    "/callback": "needs url with type http, or topic (and neither url nor authToken) with type stream",
+_NAME = "needs 1 to 128 printable characters without a space at either end"
+# Rules that a pattern or a list of alternatives states less plainly; a token is not repeated back.
+_PLAINLY = {
+    ("/target", "ONE_OF"): "needs exactly one of ability and intent",
+    ("/callback", "ONE_OF"): "needs url with type http, or topic (and neither url nor authToken) with type stream",
+    ("/callback/authToken", "PATTERN"): "needs printable ASCII without a space at either end",
+    ("/correlationId", "PATTERN"): _NAME,
+    ("/sessionId", "PATTERN"): _NAME,
+    ("/traceId", "PATTERN"): "needs 1 to 64 of A-Z a-z 0-9 . _ -",
 }
 
 
@@ -180,9 +185,8 @@ def _refuse(errors: FieldErrors) -> None:
 
 
 def _plainer(error: dict[str, str]) -> dict[str, str]:
-    if error["pointer"] in _ONE_OF and error["code"] == "ONE_OF":
-        return {**error, "message": _ONE_OF[error["pointer"]]}
-    return error
+    plain = _PLAINLY.get((error["pointer"], error["code"]))
+    return {**error, "message": plain} if plain else error
 
 
 def _time_errors(value: Any) -> FieldErrors:
@@ -197,14 +201,14 @@ def _time_errors(value: Any) -> FieldErrors:
 
 
 def _apart(raw: bytes, error: MalformedJson) -> list[ReachRequest | ReachError]:
-    """Read the items one by one, so that a bad one spoils only itself; raises `error` if the envelope is what is bad."""
+    """Read the items one by one, so that a bad one spoils only itself; raises `error` when the envelope is bad."""
     try:
         tasks = raw_fields(raw, ("tasks",))["tasks"]
         envelope = parse_json(raw.replace(tasks, b"[]", 1))
         items = raw_items(raw, "tasks")
     except (msgspec.MsgspecError, RecursionError, KeyError, MalformedJson):
         raise error from None
-    _refuse(_batch.errors({**envelope, "tasks": items}))
+    _refuse(_batch.errors({**envelope, "tasks": [None] * len(items)}))
     return [_or_error(parse, item) for item in items]
 
 
