@@ -1,9 +1,7 @@
 """What follows from an attempt's outcome: a value, computed without ORM, clock or socket.
 
-    SUCCEEDED ── Succeed
-    ACCEPTED ─── Await
-    FAILED ───── Retry, unless the error is not retryable, a second run could do harm, no attempt is left,
-                 or the next one would begin after the deadline: GiveUp with the last cause
+SUCCEEDED → Succeed; ACCEPTED → Await; FAILED → Retry, unless the error is not retryable, a second run could do harm,
+no attempt is left, or the next one would begin after the deadline: then GiveUp with the last cause.
 """
 
 import datetime as dt
@@ -34,7 +32,7 @@ class TaskFacts:
 
 @dataclass(frozen=True, slots=True)
 class RouteFacts:
-    """How a route retries: waits and jitter in milliseconds (or as a share of the wait), codes that are worth a retry."""
+    """How a route retries: waits and jitter in milliseconds, or jitter as a share; codes that are worth a retry."""
 
     backoff_ms: tuple[int, ...]
     jitter_ms: int

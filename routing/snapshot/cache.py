@@ -1,0 +1,126 @@
+"""This process's snapshots, kept fresh by hints and by one query a second."""
+
+import logging
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+
+from django.db import close_old_connections, connection
+
+from common import broadcast
+from common.database import robust
+from registry import selectors
+from routing.snapshot.build import load
+from routing.snapshot.model import Snapshot
+
+log = logging.getLogger(__name__)
+
+CHANNEL = "changes"
+POLL_S = 1.0
+
+
+class Cache:
+    """Snapshots by namespace, each loaded when it is first asked for. Safe to use from any thread."""
+
+    def __init__(self, load: Callable[[str], Snapshot] = load):
+        self._load = robust(patience=5.0)(load)
+        self._snapshots: dict[str, Snapshot] = {}
+        self._loading: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._starting = threading.Lock()
+        self._watcher: Watcher | None = None
+
+    def current(self, namespace: str) -> Snapshot:
+        """The snapshot at hand, at most about a second old; read from the database only if there is none yet."""
+        return self._snapshots.get(namespace) or self.at_least(namespace, 0)
+
+    def at_least(self, namespace: str, version: int) -> Snapshot:
+        """A snapshot that is not older than `version`; may read the database."""
+        found = self._snapshots.get(namespace)
+        if found is not None and found.version >= version:
+            return found
+        self._watch()  # subscribe first: a change between loading and subscribing would stay unheard
+        with self._loading[namespace]:
+            found = self._snapshots.get(namespace)
+            if found is None or found.version < version:
+                found = self._snapshots[namespace] = self._load(namespace)
+            return found
+
+    def forget(self, namespace: str) -> None:
+        """The next use reads the database."""
+        self._snapshots.pop(namespace, None)
+
+    def refresh(self) -> None:
+        """Reload what has changed; one query if nothing has."""
+        if not self._snapshots:
+            return
+        versions = selectors.namespace_versions()
+        for namespace, snapshot in list(self._snapshots.items()):
+            newest = versions.get(namespace)
+            if newest is None:
+                self.forget(namespace)
+            elif newest > snapshot.version:
+                self.at_least(namespace, newest)
+
+    def is_old(self, namespace: object, version: object) -> bool:
+        snapshot = self._snapshots.get(namespace) if isinstance(namespace, str) else None
+        return snapshot is not None and isinstance(version, int) and version > snapshot.version
+
+    def _watch(self) -> None:
+        if self._watcher is None:
+            with self._starting:
+                if self._watcher is None:
+                    self._watcher = Watcher(self)
+                    self._watcher.start()
+
+
+class Watcher(threading.Thread):
+    """Refreshes a cache each second, and at once when a hint says that something changed."""
+
+    def __init__(self, cache: Cache):
+        super().__init__(name="snapshots", daemon=True)
+        self._cache = cache
+        self._look = threading.Event()
+
+    def run(self) -> None:
+        broadcast.Listener([CHANNEL], self._heard, self._look.set).start()
+        while True:
+            self._look.wait(POLL_S)
+            self._look.clear()
+            try:
+                close_old_connections()
+                self._cache.refresh()
+            except Exception as problem:  # the snapshots at hand serve on
+                log.warning("snapshots are not refreshed: %s", problem)
+                connection.close()
+
+    def _heard(self, _channel: str, message: object) -> None:
+        if isinstance(message, dict) and self._cache.is_old(message.get("namespace"), message.get("version")):
+            self._look.set()
+
+
+_cache = Cache()
+
+
+def _renew_after_fork() -> None:
+    """A forked child has no watcher, and perhaps a lock that nobody will release."""
+    global _cache  # noqa: PLW0603 - one cache a process
+    _cache = Cache()
+
+
+os.register_at_fork(after_in_child=_renew_after_fork)
+
+
+def current(namespace: str) -> Snapshot:
+    """This process's snapshot of the namespace, at most about a second old."""
+    return _cache.current(namespace)
+
+
+def at_least(namespace: str, version: int) -> Snapshot:
+    """A snapshot that is not older than `version`, read anew if need be."""
+    return _cache.at_least(namespace, version)
+
+
+def forget(namespace: str) -> None:
+    """Read the namespace anew at its next use."""
+    _cache.forget(namespace)
