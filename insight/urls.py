@@ -1,0 +1,18 @@
+"""Addresses of this package: `v1` goes under /v1/, `root` under /."""
+
+from django.urls import include, path
+
+from insight import api
+
+v1 = [
+    path("tasks/<str:task_id>/journey", api.JourneyView.as_view(), name="task-journey"),
+    path("traces/<str:trace_id>", api.TraceView.as_view(), name="trace"),
+    path("usage", api.UsageView.as_view(), name="usage"),
+]
+
+root = [
+    path("healthz", api.healthz, name="healthz"),
+    path("readyz", api.readyz, name="readyz"),
+    path("metrics", api.metrics_page, name="metrics"),
+    path("console/", include("insight.console.urls")),
+]
