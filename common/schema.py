@@ -97,10 +97,11 @@ class Validator:
     def _explained(self, value: Any) -> Iterator[jsonschema_rs.ValidationError]:
         """The validator's errors, as far as finding them stays cheap: all, only the first, or none."""
         # The validator remembers "fits or not" while it works, but it collects errors anew for every branch and part.
-        checks = self._parts * _count(value, MAX_CHECKS)
-        if checks <= MAX_CHECKS:
+        if self._parts > MAX_PARTS:
+            return
+        if self._parts * _count(value, MAX_CHECKS) <= MAX_CHECKS:
             yield from self._validator.iter_errors(value)
-        elif self._parts <= MAX_PARTS and not self._branches:
+        elif not self._branches:
             try:
                 self._validator.validate(value)
             except jsonschema_rs.ValidationError as error:
