@@ -1,0 +1,76 @@
+"""CPU time and memory of a whole system: its root processes and everything below them."""
+
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import psutil
+
+
+@dataclass(frozen=True)
+class Sample:
+    """CPU seconds spent so far, ended children included, and proportional memory in bytes, by program."""
+
+    cpu: dict[str, float]
+    memory: dict[str, int]
+
+    def cpu_since(self, earlier: "Sample") -> dict[str, float]:
+        return {name: value - earlier.cpu.get(name, 0.0) for name, value in self.cpu.items()}
+
+
+def find(variable: str, value: str) -> list[int]:
+    """Return the ids of the processes that carry this variable in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(variable) == value:
+                found.append(process.pid)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def sample(roots: Iterable[int]) -> Sample:
+    """Sum up the trees under the roots.
+
+    A PostgreSQL backend that has ended since counts through the time its parent got when it was reaped.
+    """
+    cpu: dict[str, float] = {}
+    memory: dict[str, int] = {}
+    for process in tree(roots):
+        try:
+            times, name = process.cpu_times(), program(process)
+            cpu[name] = cpu.get(name, 0.0) + times.user + times.system + times.children_user + times.children_system
+            memory[name] = memory.get(name, 0) + process.memory_full_info().pss
+        except psutil.Error:
+            continue
+    return Sample(cpu, memory)
+
+
+def tree(roots: Iterable[int]) -> list[psutil.Process]:
+    """Return the live processes at and under the roots, each once."""
+    found: dict[int, psutil.Process] = {}
+    for pid in roots:
+        try:
+            root = psutil.Process(pid)
+            for process in (root, *root.children(recursive=True)):
+                found[process.pid] = process
+        except psutil.Error:
+            continue
+    return list(found.values())
+
+
+def program(process: psutil.Process) -> str:
+    """Return what a process is in the table: postgres, redis, or the word of its command line that tells it apart."""
+    command = " ".join(process.cmdline()) or process.name()
+    for word in ("postgres", "redis-server", "gunicorn", "granian", " beat", " worker"):
+        if word in command:
+            return word.strip()
+    return "other"
+
+
+def free_port() -> int:
+    """Return a loopback port that was free a moment ago."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
