@@ -24,7 +24,7 @@ test: $(DEV_STAMP)
 
 ## make check   form, types, imports, migrations, translations
 check: $(DEV_STAMP)
-	@$(PYTHON) manage.py check_code
+	@sh .ci/check $(PYTHON)
 
 ## make bench   speed, beside a plain Django and Celery app
 bench: $(DEV_STAMP)

@@ -185,7 +185,9 @@ def load(environ: Mapping[str, str]) -> dict[str, Any]:
             problems.append(f"{setting.name}={shown}: {reason}")
     if not problems and (values["DATABASE_URL"] is None) != (values["REDIS_URL"] is None):
         missing = "DATABASE_URL" if values["DATABASE_URL"] is None else "REDIS_URL"
-        problems.append(f"{missing} is not set: give both DATABASE_URL and REDIS_URL, or neither for the embedded servers")
+        problems.append(
+            f"{missing} is not set: give both DATABASE_URL and REDIS_URL, or neither for the embedded servers"
+        )
     if problems:
         raise SettingsError(problems)
     return values

@@ -16,8 +16,8 @@ from reach_platform.processes import RunningProcess, spawn, wait_for_end
 
 log = logging.getLogger("reach.supervisor")
 
-# Seconds before each restart in a row; never more than 4, so that everything is up again within 5.
-PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)
+# Seconds before each restart in a row; short enough that a process which needs 2 s to start is up again within 5 s.
+PAUSES = (0.0, 0.5, 1.0, 2.0)
 SETTLED_AFTER_S = 10.0
 # `make` forwards the signal that the terminal has already sent: both are one wish.
 SAME_WISH_S = 1.0

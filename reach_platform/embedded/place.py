@@ -5,6 +5,7 @@ import pwd
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +100,7 @@ class Place:
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
             raise PlaceError(f"{self.home} is not a directory of this user's: remove it and start again.")
         self.home.chmod(0o711)
-        (self.home / OWNER).write_text(f"{self.data_dir}\n", "utf-8")
+        (self.home / OWNER).write_text(f"{self.data_dir}\n{os.uname().nodename}\n", "utf-8")
 
 
 def kept_secret(path: Path, make: Callable[[], str]) -> str:
@@ -121,20 +122,40 @@ def kept_secret(path: Path, make: Callable[[], str]) -> str:
 
 def remove_stale_homes() -> list[Path]:
     """Removes the homes under /var/tmp whose data directory is gone or has another home now; returns what it removed."""
-    removed = []
-    for home in MACHINE_DIR.glob("agent-reach-*"):
-        try:
-            if home.is_symlink() or home.lstat().st_uid != os.geteuid():
-                continue
-            data_dir = Path((home / OWNER).read_text("utf-8").strip())
-            kept = data_dir / "id"
-            if kept.exists() and home.name == f"agent-reach-{kept.read_text('utf-8').strip()}":
-                continue
-        except (OSError, UnicodeDecodeError):
-            continue  # no owner marker of ours, or not ours to read
+    removed = [home for home in MACHINE_DIR.glob("agent-reach-*") if _is_stale(home)]
+    for home in removed:
         shutil.rmtree(home, ignore_errors=True)
-        removed.append(home)
     return removed
+
+
+def _is_stale(home: Path) -> bool:
+    try:
+        if home.is_symlink() or home.lstat().st_uid != os.geteuid() or running_server(home / "pg"):
+            return False
+        owner, node = (home / OWNER).read_text("utf-8").splitlines()
+        data_dir = Path(owner)
+        # Another container may share /var/tmp, and a disk may not be mounted now: neither is a deleted directory.
+        if node != os.uname().nodename or not (data_dir.parent.is_dir() or _is_old(home)):
+            return False
+        kept = data_dir / "id"
+        return not kept.exists() or home.name != f"agent-reach-{kept.read_text('utf-8').strip()}"
+    except (OSError, ValueError):
+        return False  # no owner marker of ours, or not ours to read
+
+
+def _is_old(home: Path) -> bool:
+    return time.time() - (home / OWNER).stat().st_mtime > 7 * 86400
+
+
+def running_server(pg_data: Path) -> int | None:
+    """Returns the process id of the PostgreSQL server that runs on this data, if one does."""
+    try:
+        pid = int((pg_data / "postmaster.pid").read_text("utf-8").split("\n", 1)[0])
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError):
+        return None
+    # The file outlives a crash, and its number may belong to another program by now.
+    return pid if os.fsencode(pg_data) in command else None
 
 
 def _server_user() -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg
 
-from reach_platform.embedded.place import Place, PlaceError
+from reach_platform.embedded.place import Place, PlaceError, running_server
 from reach_platform.embedded.programs import postgres_programs
 from reach_platform.processes import AdoptedProcess, RunningProcess, spawn
 
@@ -127,17 +127,6 @@ class EmbeddedPostgres:
             return " / ".join(self.log_path.read_text("utf-8", "replace").splitlines()[-5:])
         except OSError:
             return ""
-
-
-def running_server(pg_data: Path) -> int | None:
-    """Returns the process id of the server that runs on this data, if one does."""
-    try:
-        pid = int((pg_data / "postmaster.pid").read_text("utf-8").split("\n", 1)[0])
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except (OSError, ValueError):
-        return None
-    # The file outlives a crash, and its number may belong to another program by now.
-    return pid if os.fsencode(pg_data) in command else None
 
 
 def _write(path: Path, text: str, user: str | None) -> None:

@@ -17,7 +17,9 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--print-env", action="store_true", help="only print DATABASE_URL and REDIS_URL for a shell")
+        parser.add_argument(
+            "--print-env", action="store_true", help="only print DATABASE_URL and REDIS_URL for a shell"
+        )
 
     def handle(self, *args: Any, print_env: bool, **options: Any) -> None:
         try:

@@ -1,0 +1,62 @@
+import os
+import signal
+import sys
+import time
+
+import pytest
+from celery.exceptions import ImproperlyConfigured
+from kombu.exceptions import OperationalError
+
+from reach_platform.celery import BEAT_JOBS, QUEUES, ThreadPoolOnly, app
+from reach_platform.embedded.servers import Servers
+
+
+def test_a_message_goes_to_its_own_queue_only():
+    for name in QUEUES:
+        queue = app.amqp.queues[name]
+        assert (queue.exchange.name, queue.routing_key) == (name, name)
+
+
+def test_the_dispatch_job_has_a_queue_of_its_own():
+    route = app.amqp.router.route({}, "routing.jobs.dispatch")
+    assert route["queue"].name == "dispatch"
+    assert app.amqp.router.route({}, "routing.jobs.sweep")["queue"].name == "upkeep"
+
+
+def test_a_periodic_job_expires_before_its_next_run():
+    for name, (_, seconds) in BEAT_JOBS.items():
+        assert app.conf.beat_schedule[name]["options"]["expires"] <= seconds
+
+
+def test_jobs_are_acknowledged_late_and_leave_no_result():
+    assert app.conf.task_acks_late
+    assert app.conf.task_reject_on_worker_lost
+    assert app.conf.worker_prefetch_multiplier == 1
+    assert app.conf.task_ignore_result
+    assert app.backend.__class__.__name__ == "DisabledBackend"
+
+
+def test_the_database_connection_outlives_a_job():
+    assert app.conf.get("CELERY_DB_REUSE_MAX") == sys.maxsize
+
+
+@pytest.mark.parametrize("pool", ["celery.concurrency.prefork", "celery.concurrency.gevent"])
+def test_another_pool_than_threads_is_refused(pool):
+    worker = type("Worker", (), {"pool_cls": pool})
+    with pytest.raises(ImproperlyConfigured, match="threads pool"):
+        ThreadPoolOnly(worker)
+
+
+def test_a_paused_redis_holds_a_caller_no_longer_than_the_limit(tmp_path):
+    with Servers(tmp_path) as servers:
+        url = f"redis+socket://{servers.place.redis_socket}?virtual_host=0"
+        with app.connection_for_write(url=url) as connection:
+            connection.ensure_connection(max_retries=1)
+            redis_process = servers.processes()[1]
+            redis_process.send_signal(signal.SIGSTOP)
+            began = time.monotonic()
+            with pytest.raises((OperationalError, OSError)):
+                app.send_task("routing.jobs.dispatch", args=[[]], connection=connection, retry=False)
+            os.kill(redis_process.pid, signal.SIGCONT)
+            assert time.monotonic() - began < 8
+    servers.remove()

@@ -1,0 +1,111 @@
+import subprocess
+import sys
+
+import pytest
+
+from reach_platform import environment
+from reach_platform.environment import SettingsError, load
+
+
+def problems_of(environ):
+    with pytest.raises(SettingsError) as caught:
+        load(environ)
+    return caught.value.problems
+
+
+def test_an_empty_environment_gives_the_documented_defaults():
+    values = load({})
+    assert values["REACH_PORT"] == 8600
+    assert values["REACH_DATA_DIR"] == ".reach"
+    assert values["REACH_ROUTER_STRATEGY"] == "least_conn"
+    assert values["DATABASE_URL"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("REACH_PORT", "eighty", "whole number"),
+        ("REACH_PORT", "0", "from 1 to 65535"),
+        ("REACH_WORKERS", "-1", "from 1 to 256"),
+        ("REACH_LOG_LEVEL", "LOUD", "one of DEBUG"),
+        ("REACH_OUTBOUND_ALLOW", "10.0.0.0/8,nonsense", "CIDR"),
+        ("REACH_OUTBOUND_ALLOW", "10.0.0.1/8", "host bits"),
+        ("REACH_ALLOWED_HOSTS", "http://a.example", "without scheme"),
+        ("REACH_PUBLIC_URL", "ftp://a.example", "http://"),
+        ("REACH_DEBUG", "maybe", "true or false"),
+        ("REACH_REDIS_PREFIX", "a b", "letters"),
+        ("REACH_ROUTER_STRATEGY", "best", "least_conn"),
+    ],
+)
+def test_nonsense_is_refused_with_name_value_and_reason(name, value, reason):
+    (problem,) = problems_of({name: value})
+    assert problem.startswith(f"{name}={value!r}: ")
+    assert reason in problem
+
+
+def test_every_wrong_setting_is_named_at_once():
+    assert len(problems_of({"REACH_PORT": "x", "REACH_WORKERS": "y"})) == 2
+
+
+def test_a_wrong_secret_is_not_shown():
+    (problem,) = problems_of({"DATABASE_URL": "mysql://root:hunter2@db/x"})
+    assert "hunter2" not in problem
+    assert "postgresql://" in problem
+
+
+def test_one_server_address_without_the_other_is_refused():
+    (problem,) = problems_of({"REDIS_URL": "redis://localhost:6379/0"})
+    assert problem.startswith("DATABASE_URL is not set")
+
+
+def test_an_empty_variable_counts_as_absent():
+    assert load({"REACH_PORT": ""})["REACH_PORT"] == 8600
+
+
+def test_the_environment_wins_over_the_file(tmp_path):
+    file = tmp_path / "reach.yaml"
+    file.write_text("REACH_PORT: 9000\nREACH_WORKERS: 5\nREACH_ALLOWED_HOSTS: [a.example, b.example]\n")
+    values = load({"REACH_CONFIG": str(file), "REACH_PORT": "9001"})
+    assert (values["REACH_PORT"], values["REACH_WORKERS"]) == (9001, 5)
+    assert values["REACH_ALLOWED_HOSTS"] == ["a.example", "b.example"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("REACH_PROT: 1", "'REACH_PROT' is not a setting"),
+        ("- 1", "must hold a mapping"),
+        ("a: [", "cannot be read"),
+        ("REACH_PORT: many", "whole number"),
+    ],
+)
+def test_a_bad_file_is_refused(tmp_path, content, reason):
+    file = tmp_path / "reach.yaml"
+    file.write_text(content)
+    assert any(reason in problem for problem in problems_of({"REACH_CONFIG": str(file)}))
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    assert "cannot be read" in problems_of({"REACH_CONFIG": str(tmp_path / "none.yaml")})[0]
+
+
+def test_the_start_ends_without_a_traceback(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        env={"REACH_PORT": "nonsense", "REACH_DATA_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "REACH_PORT='nonsense'" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_name_that_nobody_knows_is_found():
+    assert environment.unknown_names({"REACH_PROT": "1", "REACH_PORT": "1", "REACH_URL": "x"}) == ["REACH_PROT"]
+
+
+def test_the_table_names_every_setting():
+    table = environment.markdown_table()
+    assert all(f"`{setting.name}`" in table for setting in environment.TABLE)
