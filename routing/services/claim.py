@@ -1,0 +1,137 @@
+"""Taking due tasks for this worker: by id for a nudge, else the fair look over everybody's waiting work."""
+
+import datetime as dt
+import uuid
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+from django.db import InterfaceError, OperationalError
+
+from common.database import hot_cursor, robust
+from routing.services import lanes
+from routing.trip import Claimed
+
+_HELD = "t.worker = %(boot)s AND NOT t.waiting AND t.state IN ('RECEIVED', 'RETRY_WAIT')"
+_BY_ID = """
+  SELECT t.id, t.due_at FROM routing_task t
+  WHERE t.id = ANY(%(ids)s::uuid[]) AND {takeable} AND t.due_at <= %(now)s
+    AND t.outcome IS NULL AND t.deadline_at > %(now)s
+  ORDER BY t.id LIMIT %(room)s FOR UPDATE SKIP LOCKED"""
+_BY_LANE = """
+  SELECT due.id, due.due_at FROM unnest(%(namespaces)s::text[], %(abilities)s::text[], %(clients)s::text[])
+    AS lane(namespace, ability, client)
+  CROSS JOIN LATERAL (
+    SELECT t.id, t.due_at FROM routing_task t
+    WHERE t.waiting AND t.priority = %(priority)s AND t.namespace = lane.namespace AND t.ability = lane.ability
+      AND t.client = lane.client AND t.due_at <= %(now)s AND t.outcome IS NULL AND t.deadline_at > %(now)s
+    ORDER BY t.due_at, t.id LIMIT %(share)s FOR UPDATE SKIP LOCKED
+  ) due LIMIT %(room)s"""
+_TAKE = """
+WITH picked AS MATERIALIZED ({picked}), taken AS (
+  UPDATE routing_task t SET waiting = false, worker = %(boot)s FROM picked p WHERE t.id = p.id AND t.id = ANY (
+    ARRAY(SELECT id FROM picked))
+  RETURNING t.id, t.namespace, t.client, t.ability, t.correlation_id, t.trace_id, t.traceparent, t.session_id,
+    t.call_path, t.priority, t.state, t.seq, t.attempts, t.max_attempts, t.round, t.idempotency_key, t.created_at,
+    p.due_at, t.budget_at, t.deadline_at, t.timings
+)
+SELECT k.*, n.version, b.request, e.detail ->> 'reason'
+FROM taken k JOIN registry_namespace n ON n.name = k.namespace JOIN routing_taskbody b ON b.task_id = k.id
+LEFT JOIN routing_event e ON e.task_id = k.id AND e.seq = k.seq AND e.event = 'WAITING'
+ORDER BY k.priority, k.due_at, k.id"""
+_CLAIM_NUDGED = _TAKE.format(picked=_BY_ID.format(takeable="t.waiting"))
+_CLAIM_AGAIN = _TAKE.format(picked=_BY_ID.format(takeable=f"(t.waiting OR ({_HELD}))"))
+_CLAIM_LANES = _TAKE.format(picked=_BY_LANE)
+_ANY_DUE = "SELECT EXISTS (SELECT FROM routing_task WHERE waiting AND due_at <= %(now)s)"
+_DEPTH = 32  # lanes looked at for one claim of one priority
+_ROUNDS = 3  # short lanes leave room that the long ones may use
+
+
+def claim(
+    ids: Sequence[uuid.UUID] | None,
+    boot_id: uuid.UUID,
+    room: int,
+    now: dt.datetime,
+    *,
+    full: Collection[tuple[str, str]] = (),
+) -> list[Claimed]:
+    """At most `room` due tasks that this worker holds from now on, of `ids` or, with None, of whatever is due.
+
+    Without ids: high priority first, within a priority an equal share for each (namespace, ability, client), within
+    that the longest due. `full` are (namespace, ability) pairs that can take nothing more just now. Tasks past their
+    deadline are left to the sweep.
+    """
+    if room <= 0:
+        return []
+    if ids is None:
+        return _claim_due(boot_id, room, now, frozenset(full))
+    return _claim_nudged(list(ids), boot_id, room, now)
+
+
+def _claim_nudged(ids: list[uuid.UUID], boot_id: uuid.UUID, room: int, now: dt.datetime) -> list[Claimed]:
+    values = {"ids": ids, "boot": boot_id, "room": room, "now": now}
+    try:
+        return _take(_CLAIM_NUDGED, values)
+    except (OperationalError, InterfaceError):
+        # The commit may have happened without its answer: what is held is handed out again (dispatch refuses a double).
+        return _take_again(_CLAIM_AGAIN, values)
+
+
+def _claim_due(boot_id: uuid.UUID, room: int, now: dt.datetime, full: frozenset[tuple[str, str]]) -> list[Claimed]:
+    claimed: list[Claimed] = []
+    if not _any_due(now):
+        return claimed
+    for priority in (0, 1, 2):
+        for _ in range(_ROUNDS):
+            left = room - len(claimed)
+            found = lanes.due(priority, now, _DEPTH, full) if left else []
+            got = _take_lanes(found, priority, boot_id, left, now) if found else []
+            claimed += got
+            if not got:
+                break
+    return claimed
+
+
+def _take_lanes(
+    found: list[lanes.Lane], priority: int, boot_id: uuid.UUID, room: int, now: dt.datetime
+) -> list[Claimed]:
+    values = {
+        "namespaces": [lane.namespace for lane in found],
+        "abilities": [lane.ability for lane in found],
+        "clients": [lane.client for lane in found],
+        "priority": priority,
+        "share": -(-room // len(found)),
+        "room": room,
+        "boot": boot_id,
+        "now": now,
+    }
+    return _take(_CLAIM_LANES, values)
+
+
+def _take(statement: str, values: dict[str, Any]) -> list[Claimed]:
+    with hot_cursor() as cursor:
+        cursor.execute(statement, values, prepare=True)
+        return [_claimed(row) for row in cursor.fetchall()]
+
+
+_take_again = robust(_take)
+
+
+@robust
+def _any_due(now: dt.datetime) -> bool:
+    with hot_cursor() as cursor:
+        row = cursor.execute(_ANY_DUE, {"now": now}, prepare=True).fetchone()
+        return bool(row and row[0])
+
+
+def _claimed(row: tuple[Any, ...]) -> Claimed:
+    (
+        task_id, namespace, client, ability, correlation_id, trace_id, traceparent, session_id, call_path, priority,
+        state, seq, attempts, max_attempts, round_, idempotency_key, created_at, due_at, budget_at, deadline_at, timings,
+        version, request, waited_for,
+    ) = row  # fmt: skip
+    return Claimed(
+        task_id, namespace, version, client, ability, correlation_id, trace_id, traceparent, session_id,
+        msgspec.json.decode(call_path), priority, state, seq, attempts, max_attempts, round_, idempotency_key,
+        created_at, due_at, budget_at, deadline_at, msgspec.json.decode(timings), waited_for, bytes(request),
+    )  # fmt: skip

@@ -1,0 +1,48 @@
+"""Nobody can take it just now: the task waits again, and no attempt was used."""
+
+import datetime as dt
+import uuid
+from collections.abc import Sequence
+
+from common.arrays import arrays, unnest
+from common.clock import now as clock_now
+from common.database import hot_cursor, robust
+from routing.services.node import here
+
+_COLUMNS = {"id": "uuid", "due_at": "timestamptz", "reason": "text"}
+_PUT_BACK = f"""
+WITH given AS (SELECT * FROM {unnest(_COLUMNS)}), locked AS MATERIALIZED (
+  SELECT t.id FROM routing_task t
+  WHERE t.id = ANY(%(id)s::uuid[]) AND NOT t.waiting AND t.outcome IS NULL AND t.state IN ('RECEIVED', 'RETRY_WAIT')
+    AND (%(boot)s::uuid IS NULL OR t.worker = %(boot)s::uuid)
+  ORDER BY t.id FOR UPDATE
+), back AS (
+  UPDATE routing_task t SET waiting = true, due_at = g.due_at, seq = t.seq + (g.reason IS NOT NULL)::int
+  FROM given g JOIN locked l ON l.id = g.id WHERE t.id = g.id AND t.id = ANY(%(id)s::uuid[])
+  RETURNING t.id, t.seq, t.state, t.created_at, g.due_at, g.reason
+), event AS (
+  INSERT INTO routing_event (task_id, seq, at, event, from_state, to_state, node, elapsed_ms, detail)
+  SELECT b.id, b.seq, %(now)s, 'WAITING', b.state, b.state, %(node)s,
+    extract(epoch FROM %(now)s - b.created_at) * 1000, jsonb_build_object('reason', b.reason)
+  FROM back b WHERE b.reason IS NOT NULL
+)
+SELECT id FROM back"""  # noqa: S608 - made of constants
+
+
+@robust
+def put_back(
+    tasks: Sequence[tuple[uuid.UUID, dt.datetime, str | None]],
+    *,
+    boot_id: uuid.UUID | None = None,
+    node: str | None = None,
+    now: dt.datetime | None = None,
+) -> set[uuid.UUID]:
+    """Let claimed tasks wait until their new due time; returns those that were still held.
+
+    A reason writes a WAITING event: give it only when it differs from the last one (`Claimed.waited_for`).
+    `boot_id` limits it to what this worker holds.
+    """
+    values = {"boot": boot_id, "node": node or here(), "now": now or clock_now()}
+    with hot_cursor() as cursor:
+        cursor.execute(_PUT_BACK, {**arrays(_COLUMNS, tasks), **values}, prepare=True)
+        return {row[0] for row in cursor.fetchall()}
