@@ -1,0 +1,36 @@
+"""What a task asks of the routing: the facts that filters and strategies look at."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from routing.loads import Key
+from routing.snapshot.model import CapabilityView
+
+MAX_HOPS = 8
+
+
+class Load(Protocol):
+    """How busy an instance is."""
+
+    def inflight(self, key: Key) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One task in search of an instance. `left_ms` is what is left of its time. `fits` tells whether the payload fits a
+    capability's input schema; None where all candidates have the same one, which was checked at the door."""
+
+    namespace: str
+    ability: str
+    task_id: uuid.UUID
+    left_ms: int
+    session_id: str | None = None
+    agent_id: str | None = None  # pinned by the caller
+    tags: tuple[str, ...] = ()
+    requires: dict[str, Any] = field(default_factory=dict)
+    prefer_local: str | None = None
+    call_path: tuple[str, ...] = ()  # agents that this task came through, oldest first
+    loops_allowed: int = 1
+    fits: Callable[[CapabilityView], bool] | None = None

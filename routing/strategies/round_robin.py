@@ -1,0 +1,25 @@
+"""Each in turn."""
+
+from collections.abc import Sequence
+
+from routing.ask import Ask, Load
+from routing.snapshot.model import InstanceView
+from routing.strategies.base import Rand
+
+
+class RoundRobin:
+    """Takes the instance after the one that it took last for the same ability, in the order of their names.
+
+    Remembering a name and not a number keeps the turn when instances come and go.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def pick(self, instances: Sequence[InstanceView], ask: Ask, loads: Load, rand: Rand) -> InstanceView:
+        ability = (ask.namespace, ask.ability)
+        last = self._last.get(ability)
+        in_order = sorted(instances, key=lambda one: one.key)
+        chosen = next((one for one in in_order if last is not None and one.key > last), in_order[0])
+        self._last[ability] = chosen.key
+        return chosen
