@@ -22,7 +22,7 @@ JOB_QUEUES = {
     "insight.jobs.*": "upkeep",
 }
 
-# Name → (job, seconds between two runs). A run that waited longer than its interval is dropped: the next one does it all.
+# Name → (job, seconds between two runs). A run that waited for longer is dropped: the next one does it all.
 BEAT_JOBS = {
     "sweep-tasks": ("routing.jobs.sweep", 5),
     "sweep-callbacks": ("callbacks.jobs.sweep", 5),
@@ -33,15 +33,15 @@ BEAT_JOBS = {
 app = Celery("reach")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 # Named exchanges: queues that share the default one would each get every message.
-app.conf.task_queues = [Queue(name, Exchange(name), routing_key=name) for name in QUEUES]
+app.conf.task_queues = [Queue(name, Exchange(name), routing_key=name) for name in QUEUES]  # type: ignore[no-untyped-call]
 app.conf.task_routes = {job: {"queue": queue} for job, queue in JOB_QUEUES.items()}
 app.conf.beat_schedule = {
     name: {"task": job, "schedule": float(seconds), "options": {"expires": seconds}}
     for name, (job, seconds) in BEAT_JOBS.items()
 }
-# Celery's Django fixup closes the database connection around every job, which costs more than most jobs do (PostgreSQL
-# forks a process per connection). The fixup reads this key as it stands, outside the CELERY namespace; with it the
-# connection stays. What the closing was good for, getting rid of a broken connection, is done below by Django's own rule.
+# Celery's Django fixup closes the database connection around every job, which costs more than most jobs do: PostgreSQL
+# forks a process per connection. The fixup reads this key as it stands, outside the CELERY namespace; with it the
+# connection stays. What the closing was good for, dropping a broken connection, is done below by Django's own rule.
 app.conf.CELERY_DB_REUSE_MAX = sys.maxsize
 app.autodiscover_tasks(related_name="jobs")
 

@@ -35,7 +35,7 @@ def broker_url(redis_url: str) -> str:
     scheme, separator, rest = redis_url.partition("://")
     if scheme != "unix":
         return redis_url
-    path, question, query = rest.partition("?")
+    path, _, query = rest.partition("?")
     parameters = dict(parse_qsl(query))
     virtual_host = parameters.pop("db", "0")
     return f"redis+socket{separator}{path}?virtual_host={virtual_host}"

@@ -1,4 +1,4 @@
-"""Every setting of the platform in one table, read from the environment and from the YAML file that REACH_CONFIG names."""
+"""Every setting in one table, read from the environment and from the YAML file that REACH_CONFIG names."""
 
 import ipaddress
 import os
@@ -148,16 +148,17 @@ TABLE = (
             "DEBUG, INFO, WARNING, ERROR"),
     Setting("REACH_WORKERS", whole(1, 256), 2, "Worker processes that `make up` runs.", "1 to 256"),
     Setting("REACH_WEB_WORKERS", whole(1, 256), 2, "Web processes that `make up` runs.", "1 to 256"),
-    Setting("REACH_DRAIN_SECONDS", whole(1, 600), 20, "Time that workers get to finish what runs at a stop.", "1 to 600"),
-    Setting("REACH_MAX_BODY_BYTES", whole(1024, 64 * 1024 * 1024), 1024 * 1024, "Largest request body.", "1 KiB to 64 MiB"),
+    Setting("REACH_DRAIN_SECONDS", whole(1, 600), 20, "Seconds that workers get to finish at a stop.", "1 to 600"),
+    Setting("REACH_MAX_BODY_BYTES", whole(1024, 64 * 1024 * 1024), 1024 * 1024, "Largest request body.",
+            "1 KiB to 64 MiB"),
     Setting("REACH_MAX_BATCH_BYTES", whole(1024, 256 * 1024 * 1024), 16 * 1024 * 1024, "Largest body of a batch.",
             "1 KiB to 256 MiB"),
     Setting("REACH_MAX_ANSWER_BYTES", whole(1024, 256 * 1024 * 1024), 4 * 1024 * 1024, "Largest answer of an agent.",
             "1 KiB to 256 MiB"),
-    Setting("REACH_RETENTION_DAYS", whole(1, 3650), 90, "Days that ended tasks and their journeys are kept.", "1 to 3650"),
+    Setting("REACH_RETENTION_DAYS", whole(1, 3650), 90, "Days that ended tasks are kept.", "1 to 3650"),
     Setting("REACH_ROUTER_STRATEGY", one_of(*STRATEGIES), "least_conn", "Strategy of routes that name none.",
             ", ".join(STRATEGIES)),
-    Setting("REACH_ROUTE_CACHE_MS", whole(0, 60_000), 1000, "Age at which a process re-reads routes and instances (ms).",
+    Setting("REACH_ROUTE_CACHE_MS", whole(0, 60_000), 1000, "Age at which a process re-reads its routes (ms).",
             "0 to 60000"),
     Setting("REACH_PROBE_INTERVAL", whole(1000, 3_600_000), 15_000, "Time between two probes of an instance (ms).",
             "1000 to 3600000"),

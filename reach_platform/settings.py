@@ -10,7 +10,6 @@ from reach_platform.embedded.place import Place, PlaceError
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VALUES = environment.load_or_exit()
-globals().update(VALUES)
 
 REACH_DATA_DIR = Path(VALUES["REACH_DATA_DIR"]).absolute()
 try:
@@ -19,11 +18,29 @@ try:
 except PlaceError as error:
     raise SystemExit(str(error)) from None
 
-EMBEDDED = VALUES["DATABASE_URL"] is None
-DATABASE_URL = VALUES["DATABASE_URL"] or PLACE.database_url
-REDIS_URL = VALUES["REDIS_URL"] or PLACE.redis_url
-REACH_PUBLIC_URL = VALUES["REACH_PUBLIC_URL"] or f"http://{VALUES['REACH_HOST']}:{VALUES['REACH_PORT']}"
-REACH_OUTBOUND_ALLOW = VALUES["REACH_OUTBOUND_ALLOW"]
+REACH_HOST: str = VALUES["REACH_HOST"]
+REACH_PORT: int = VALUES["REACH_PORT"]
+REACH_LOG_LEVEL: str = VALUES["REACH_LOG_LEVEL"]
+REACH_WORKERS: int = VALUES["REACH_WORKERS"]
+REACH_WEB_WORKERS: int = VALUES["REACH_WEB_WORKERS"]
+REACH_DRAIN_SECONDS: int = VALUES["REACH_DRAIN_SECONDS"]
+REACH_MAX_BODY_BYTES: int = VALUES["REACH_MAX_BODY_BYTES"]
+REACH_MAX_BATCH_BYTES: int = VALUES["REACH_MAX_BATCH_BYTES"]
+REACH_MAX_ANSWER_BYTES: int = VALUES["REACH_MAX_ANSWER_BYTES"]
+REACH_RETENTION_DAYS: int = VALUES["REACH_RETENTION_DAYS"]
+REACH_ROUTER_STRATEGY: str = VALUES["REACH_ROUTER_STRATEGY"]
+REACH_ROUTE_CACHE_MS: int = VALUES["REACH_ROUTE_CACHE_MS"]
+REACH_PROBE_INTERVAL: int = VALUES["REACH_PROBE_INTERVAL"]
+REACH_PROBE_CONCURRENCY: int = VALUES["REACH_PROBE_CONCURRENCY"]
+REACH_REDIS_PREFIX: str = VALUES["REACH_REDIS_PREFIX"]
+REACH_VISIBILITY_TIMEOUT: int = VALUES["REACH_VISIBILITY_TIMEOUT"]
+REACH_HOOK_COMMANDS: list[str] = VALUES["REACH_HOOK_COMMANDS"]
+
+EMBEDDED: bool = VALUES["DATABASE_URL"] is None
+DATABASE_URL: str = VALUES["DATABASE_URL"] or PLACE.database_url
+REDIS_URL: str = VALUES["REDIS_URL"] or PLACE.redis_url
+REACH_PUBLIC_URL: str = VALUES["REACH_PUBLIC_URL"] or f"http://{REACH_HOST}:{REACH_PORT}"
+REACH_OUTBOUND_ALLOW: list[str] = VALUES["REACH_OUTBOUND_ALLOW"]
 if REACH_OUTBOUND_ALLOW is None:
     REACH_OUTBOUND_ALLOW = ["127.0.0.0/8", "::1/128"] if EMBEDDED else []
 
@@ -109,7 +126,7 @@ WHITENOISE_USE_FINDERS = not STATIC_ROOT.is_dir()
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-DATA_UPLOAD_MAX_MEMORY_SIZE = VALUES["REACH_MAX_BATCH_BYTES"]
+DATA_UPLOAD_MAX_MEMORY_SIZE = REACH_MAX_BATCH_BYTES
 
 REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "common.errors.exception_handler",
@@ -136,8 +153,8 @@ SPECTACULAR_SETTINGS = {
 
 CELERY_BROKER_URL = broker_url(REDIS_URL)
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "global_keyprefix": f"{VALUES['REACH_REDIS_PREFIX']}:",
-    "visibility_timeout": VALUES["REACH_VISIBILITY_TIMEOUT"],
+    "global_keyprefix": f"{REACH_REDIS_PREFIX}:",
+    "visibility_timeout": REACH_VISIBILITY_TIMEOUT,
     # A dead or paused Redis costs a caller this long at the most.
     "socket_timeout": 5.0,
     "socket_connect_timeout": 2.0,
@@ -171,7 +188,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"json": {"()": "common.logging.JSONFormatter"}},
     "handlers": {"stdout": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "json"}},
-    "root": {"handlers": ["stdout"], "level": VALUES["REACH_LOG_LEVEL"]},
+    "root": {"handlers": ["stdout"], "level": REACH_LOG_LEVEL},
     "loggers": {
         # A 4xx is a caller's matter and is answered; the request log has it.
         "django.request": {"level": "ERROR"},

@@ -121,7 +121,7 @@ def kept_secret(path: Path, make: Callable[[], str]) -> str:
 
 
 def remove_stale_homes() -> list[Path]:
-    """Removes the homes under /var/tmp whose data directory is gone or has another home now; returns what it removed."""
+    """Removes and returns the homes under /var/tmp whose data directory is gone or has another home by now."""
     removed = [home for home in MACHINE_DIR.glob("agent-reach-*") if _is_stale(home)]
     for home in removed:
         shutil.rmtree(home, ignore_errors=True)

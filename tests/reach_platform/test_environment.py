@@ -109,3 +109,9 @@ def test_a_name_that_nobody_knows_is_found():
 def test_the_table_names_every_setting():
     table = environment.markdown_table()
     assert all(f"`{setting.name}`" in table for setting in environment.TABLE)
+
+
+def test_django_knows_every_setting_by_its_name(settings):
+    kept_apart = {"REACH_CONFIG", "REACH_SECRET_KEY", "REACH_ALLOWED_HOSTS", "REACH_DEBUG"}  # Django has its own names
+    missing = [s.name for s in environment.TABLE if s.name not in kept_apart and not hasattr(settings, s.name)]
+    assert missing == []

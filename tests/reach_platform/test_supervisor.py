@@ -22,6 +22,12 @@ time.sleep(60)
 STUBBORN = (
     "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open(sys.argv[1], 'w'); time.sleep(60)"
 )
+PARENT = """
+import subprocess, sys
+child = subprocess.Popen(["sleep", "60"])
+open(sys.argv[1], "w").write(str(child.pid))
+child.wait()
+"""
 
 
 @pytest.fixture
@@ -97,9 +103,8 @@ def test_what_outlives_its_grace_is_killed(supervisor, tmp_path):
 
 
 def test_what_a_killed_parent_leaves_behind_is_swept_up(supervisor, tmp_path):
-    code = "import subprocess, sys; p = subprocess.Popen(['sleep', '60']); open(sys.argv[1], 'w').write(str(p.pid)); p.wait()"
     file = tmp_path / "pid"
-    child = supervisor.add(python("parent", code, str(file)))
+    child = supervisor.add(python("parent", PARENT, str(file)))
     supervisor.watch(until=lambda: file.exists() and bool(file.read_text()))
     orphan = int(file.read_text())
     child.process.send_signal(signal.SIGKILL)
