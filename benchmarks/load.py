@@ -14,6 +14,7 @@ import uvloop
 from benchmarks.http import Caller
 from benchmarks.peers import SPAWN
 
+ACCEPTED, GIVE_BACK_SECONDS = 202, 0.002
 TICKET = (
     "Since this morning my password is refused in the app and in the browser. I reset it twice and the mail arrived, "
     "but the new one is refused too. 从今天早上开始无法登录，重置密码也没有用。"
@@ -71,27 +72,37 @@ async def post(target: Target, caller: Caller) -> Post:
 
 
 async def closed_loop(target: Target, connections: int, seconds: float, outstanding: int, done: Any) -> list[Post]:
-    """Post on every connection as soon as the last answer is in, while fewer than `outstanding` tasks are under way.
+    """Post on every connection as soon as the last answer is in, with at most `outstanding` tasks under way.
 
-    `done` is the receiver's shared count of callbacks; `outstanding` 0 = no bound.
+    `done` is the receiver's shared count of callbacks.
     """
     posts: list[Post] = []
-    already, begun, end = done.value, 0, time.monotonic() + seconds
+    room, end = asyncio.Semaphore(outstanding), time.monotonic() + seconds
+    giving_back = asyncio.create_task(give_back(room, done))
 
     async def keep_posting(caller: Caller) -> None:
-        nonlocal begun
         while time.monotonic() < end:
-            if outstanding and begun - (done.value - already) >= outstanding:
-                await asyncio.sleep(0.002)
-                continue
-            begun += 1
+            await room.acquire()
             posts.append(await post(target, caller))
+            if posts[-1].status != ACCEPTED:
+                room.release()
 
     callers = [target.caller() for _ in range(connections)]
     await asyncio.gather(*(keep_posting(caller) for caller in callers))
+    giving_back.cancel()
     for caller in callers:
         caller.close()
     return posts
+
+
+async def give_back(room: asyncio.Semaphore, done: Any) -> None:
+    """Turn callbacks into room for new tasks, for ever."""
+    seen = done.value
+    while True:
+        await asyncio.sleep(GIVE_BACK_SECONDS)
+        seen, before = done.value, seen
+        for _ in range(seen - before):
+            room.release()
 
 
 async def open_loop(target: Target, rate: float, seconds: float) -> list[Post]:
@@ -118,10 +129,11 @@ class Generator:
         self._pipe, far_end = SPAWN.Pipe()
         self._process = SPAWN.Process(target=generate, args=(loop, arguments, far_end), daemon=True)
         self._process.start()
+        self.pid = int(self._process.pid or 0)
         self._pipe.recv()  # the process is up; what follows is load only
 
     def result(self) -> list[Post]:
-        posts = self._pipe.recv()
+        posts: list[Post] = self._pipe.recv()
         self._process.join()
         return posts
 

@@ -12,7 +12,7 @@ from benchmarks.peers import Peer
 from benchmarks.systems import System
 
 CONNECTIONS, OUTSTANDING, RATE = 32, 200, 5.0
-RAMP_SECONDS = 1.0
+RAMP_SECONDS, UNBOUNDED = 1.0, 10**9
 OVERLOADED = {429, 503}  # a clear refusal is an answer; it does not count as accepted
 
 
@@ -36,7 +36,7 @@ def turn(system: System, agent: Peer, receiver: Peer, plan: Plan) -> Figures:
         agent.take_records()
         return {
             **low_load(target, agent, receiver, plan.latency),
-            **completing(system, target, receiver, plan.complete),
+            **completing(system, target, agent, receiver, plan.complete),
             **accepting(target, receiver, plan.accept),
         }
     finally:
@@ -45,7 +45,7 @@ def turn(system: System, agent: Peer, receiver: Peer, plan: Plan) -> Figures:
 
 def accepting(target: Target, receiver: Peer, seconds: float) -> Figures:
     """Post without a bound; what was accepted must be called back afterwards."""
-    posts = Generator(closed_loop, target, CONNECTIONS, seconds, 0, receiver.count).result()
+    posts = Generator(closed_loop, target, CONNECTIONS, seconds, UNBOUNDED, receiver.count).result()
     accepted = sum(post.status == 202 for post in posts)
     lasted = max(post.answered_at for post in posts) - min(post.begun_at for post in posts)
     waits = [(post.answered_at - post.begun_at) * 1000 for post in posts]
@@ -55,21 +55,25 @@ def accepting(target: Target, receiver: Peer, seconds: float) -> Figures:
     return figures | {"backlog drained in s": time.monotonic() - begun}
 
 
-def completing(system: System, target: Target, receiver: Peer, seconds: float) -> Figures:
+def completing(system: System, target: Target, agent: Peer, receiver: Peer, seconds: float) -> Figures:
     """Keep a bounded number of tasks under way; count callbacks between the ramp and the end of the load."""
-    receiver.take_records()
     load = Generator(closed_loop, target, CONNECTIONS, seconds, OUTSTANDING, receiver.count)
+    harness = [agent.pid, receiver.pid, load.pid]
     time.sleep(RAMP_SECONDS)
-    before, counted, since = processes.sample(system.roots()), receiver.count.value, time.monotonic()
+    before, harness_before = processes.sample(system.roots()), processes.sample(harness)
+    counted, since = receiver.count.value, time.monotonic()
     time.sleep(seconds - 2 * RAMP_SECONDS)
     completed, lasted = receiver.count.value - counted, time.monotonic() - since
-    after = processes.sample(system.roots())
+    after, harness_after = processes.sample(system.roots()), processes.sample(harness)
     drained(load.result(), receiver, "end-to-end phase")
-    cpu = after.cpu_since(before)
-    shares = {f"CPU ms/task {name}": value * 1000 / completed for name, value in sorted(cpu.items())}
-    total = sum(cpu.values()) * 1000 / completed
-    memory = sum(after.memory.values()) / 2**20
-    return {"completed/s": completed / lasted, "CPU ms/task": total, "memory MiB": memory} | shares
+    cpu = {name: value * 1000 / completed for name, value in after.cpu_since(before).items()}
+    return {
+        "completed/s": completed / lasted,
+        "CPU ms/task": sum(cpu.values()),
+        "memory MiB": sum(after.memory.values()) / 2**20,
+        **{f"CPU ms/task {name}": value for name, value in sorted(cpu.items())},
+        "harness CPU ms/task": sum(harness_after.cpu_since(harness_before).values()) * 1000 / completed,
+    }
 
 
 def low_load(target: Target, agent: Peer, receiver: Peer, seconds: float) -> Figures:

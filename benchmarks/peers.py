@@ -72,7 +72,12 @@ class Peer:
     def take_records(self) -> list[tuple]:
         """Return what was recorded since the last call."""
         self._pipe.send("take")
-        return self._pipe.recv()
+        records: list[tuple] = self._pipe.recv()
+        return records
+
+    @property
+    def pid(self) -> int:
+        return int(self._process.pid)
 
     def stop(self) -> None:
         self._process.terminate()

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 import requests
 
@@ -98,9 +98,11 @@ class Platform:
         with ExitStack() as stack:
             command = ["manage.py", "up"]
             up = run(command, {**os.environ, **own}, self._data_dir / "up.log", stack)
-            wait_until_ready(f"http://127.0.0.1:{port}/readyz", [up])
+            base_url, demo = f"http://127.0.0.1:{port}", self._data_dir / "demo.json"
+            wait_until_ready(f"{base_url}/readyz", [up])
+            wait_until(demo.exists, f"{demo.name} was not written")
             self._roots = [up.pid]
-            setup = platform_setup.Setup.from_demo(self._data_dir / "demo.json")
+            setup = platform_setup.Setup.from_demo(demo, base_url)
             target = stack.enter_context(setup.prepared(agent, receiver))
             self._stack = stack.pop_all()
         return target
@@ -156,14 +158,22 @@ def end(process: Any) -> None:
 
 def wait_until_ready(url: str, running: list[Any]) -> None:
     """Return once the address answers 200; raises RuntimeError when a process ends or it takes too long."""
-    last, deadline = "no answer", time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and all(process.poll() is None for process in running):
+
+    def ready() -> bool:
+        if any(process.poll() is not None for process in running):
+            raise RuntimeError(f"a process ended before {url} was ready: see the logs in its data directory")
         try:
-            answer = requests.get(url, timeout=5)
-            if answer.status_code == 200:
-                return
-            last = answer.text[:500]
-        except requests.RequestException as error:
-            last = str(error)
+            return requests.get(url, timeout=5).status_code == 200
+        except requests.RequestException:
+            return False
+
+    wait_until(ready, f"{url} is not ready")
+
+
+def wait_until(condition: Callable[[], bool], problem: str) -> None:
+    """Return once the condition holds; raises RuntimeError with the problem after START_SECONDS."""
+    deadline = time.monotonic() + START_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{problem} after {START_SECONDS:.0f} s")
         time.sleep(0.1)
-    raise RuntimeError(f"{urlsplit(url).netloc} is not ready: {last}")
