@@ -1,0 +1,20 @@
+"""The web server's application: `granian --interface asgi reach_platform.asgi:application`."""
+
+from django.conf import settings
+
+from reach_platform.front.application import Front
+from reach_platform.front.body import BodyReader
+from reach_platform.front.pool import DjangoPool
+from reach_platform.wsgi import application as django
+
+THREADS = 8
+QUEUE = 1000  # requests that may wait for a thread: below a second's work
+UPLOAD_SECONDS = 30.0
+BODIES_BYTES = 256 * 1024 * 1024
+
+application = Front(
+    DjangoPool(django, threads=getattr(settings, "REACH_WEB_THREADS", THREADS), queue=QUEUE),
+    BodyReader(seconds=getattr(settings, "REACH_UPLOAD_TIMEOUT", UPLOAD_SECONDS), memory=BODIES_BYTES),
+    limit=settings.REACH_MAX_BODY_BYTES,
+    batch_limit=settings.REACH_MAX_BATCH_BYTES,
+)

@@ -1,0 +1,92 @@
+"""Django's WSGI handler in a bounded pool of threads, each with its own lasting database connection."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from django.http import HttpResponse, HttpResponseBase
+
+from common.errors import Internal, NotReady, problem_response
+from common.ids import new_trace_id
+from reach_platform.front.types import Answer, Send
+
+log = logging.getLogger(__name__)
+
+PIECE = 64 * 1024  # bytes of a streamed response that one visit to a thread collects
+
+Handler = Callable[[dict[str, Any], Callable[..., Any]], HttpResponseBase]
+
+
+class DjangoPool:
+    """Runs requests through `handler`; at most `threads` at once and `queue` more waiting."""
+
+    def __init__(self, handler: Handler, *, threads: int, queue: int):
+        self._handler = handler
+        self._executor = ThreadPoolExecutor(threads, "django")
+        self._room = threads + queue
+
+    async def answer(self, environ: dict[str, Any]) -> Answer:
+        """What Django answers. Raises NotReady at once when the pool and its queue are full."""
+        if self._room <= 0:
+            raise NotReady("all request threads are busy; try again", retry_after=1)
+        self._room -= 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, self._handle, environ)
+        finally:
+            self._room += 1
+
+    async def stream(self, answer: Answer, send: Send) -> None:
+        """Send a streamed answer; no thread is held while the client reads."""
+        assert answer.chunks is not None  # noqa: S101 - for the type checker
+        loop = asyncio.get_running_loop()
+        await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+        try:
+            while piece := await loop.run_in_executor(self._executor, _gather, answer.chunks):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            if answer.close:
+                await loop.run_in_executor(self._executor, answer.close)
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _handle(self, environ: dict[str, Any]) -> Answer:
+        try:
+            response = self._handler(environ, _ignore)
+        except Exception:
+            # Django turns what its views raise into responses; this is about a request that it could not even build.
+            trace_id = new_trace_id()
+            log.exception("request failed", extra={"event": "http.error", "traceId": trace_id})
+            response = problem_response(Internal(), trace_id)
+        return to_answer(response)
+
+
+def to_answer(response: HttpResponseBase) -> Answer:
+    """The same response as bytes; one that is complete is closed, which gives its thread's connection its end-of-request check."""
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
+    headers += [
+        (b"set-cookie", cookie.output(header="").strip().encode("latin-1")) for cookie in response.cookies.values()
+    ]
+    hand_off = getattr(response, "hand_off", None)
+    if isinstance(response, HttpResponse):
+        answer = Answer(response.status_code, headers, response.content, hand_off=hand_off)
+        response.close()
+        return answer
+    return Answer(response.status_code, headers, chunks=iter(response), close=response.close)  # type: ignore[call-overload]
+
+
+def _gather(chunks: Iterator[bytes]) -> bytes:
+    pieces, size = [], 0
+    for chunk in chunks:
+        pieces.append(chunk)
+        size += len(chunk)
+        if size >= PIECE:
+            break
+    return b"".join(pieces)
+
+
+def _ignore(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
+    """WSGI's start_response: the response itself has it all."""
