@@ -65,10 +65,7 @@ class Front:
             await answer.send(send, head=head)
 
     async def _refuse(self, error: ReachError, scope: Scope, send: Send) -> None:
-        traceparent = next(
-            (value.decode("latin-1") for name, value in scope["headers"] if name == b"traceparent"), None
-        )
-        known = parse_traceparent(traceparent)
+        known = parse_traceparent(dict(scope["headers"]).get(b"traceparent", b"").decode("latin-1"))
         answer = to_answer(problem_response(error, known[0] if known else new_trace_id()))
         answer.headers += [(b"content-length", str(len(answer.body)).encode()), (b"x-content-type-options", b"nosniff")]
         if isinstance(error, UploadTooSlow):
@@ -107,8 +104,8 @@ class Front:
                 return
 
     def _end_streams_at_sigterm(self) -> None:
-        # The server announces its stop only when the last stream has ended, so the streams have to hear of it otherwise.
-        # A loop's own signal handlers are called through a wake-up descriptor and are not displaced by this one.
+        # The server announces its stop only after the last stream's end, so the streams hear of it from the signal.
+        # The loop's own handlers are called through a wake-up descriptor and are not displaced by this one.
         if threading.current_thread() is threading.main_thread():
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):

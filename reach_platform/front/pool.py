@@ -4,11 +4,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from email.errors import MessageError
 from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase
 
-from common.errors import Internal, NotReady, problem_response
+from common.errors import BadRequest, Internal, NotReady, problem_response
 from common.ids import new_trace_id
 from reach_platform.front.types import Answer, Send
 
@@ -56,26 +57,31 @@ class DjangoPool:
     def _handle(self, environ: dict[str, Any]) -> Answer:
         try:
             response = self._handler(environ, _ignore)
-        except Exception:
-            # Django turns what its views raise into responses; this is about a request that it could not even build.
-            trace_id = new_trace_id()
-            log.exception("request failed", extra={"event": "http.error", "traceId": trace_id})
-            response = problem_response(Internal(), trace_id)
+        except Exception as error:
+            # Django turns what its views raise into responses; this is a request that it could not even build.
+            response = _unreadable(error)
         return to_answer(response)
 
 
+def _unreadable(error: Exception) -> HttpResponse:
+    trace_id = new_trace_id()
+    if isinstance(error, ValueError | LookupError | TypeError | MessageError):
+        return problem_response(BadRequest("a header cannot be read"), trace_id)
+    log.error("request failed", exc_info=error, extra={"event": "http.error", "traceId": trace_id})
+    return problem_response(Internal(), trace_id)
+
+
 def to_answer(response: HttpResponseBase) -> Answer:
-    """The same response as bytes; one that is complete is closed, which gives its thread's connection its end-of-request check."""
-    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
-    headers += [
-        (b"set-cookie", cookie.output(header="").strip().encode("latin-1")) for cookie in response.cookies.values()
-    ]
+    """The same response as bytes; a complete one is closed, which is when Django checks the thread's connection."""
+    headers = [(name.lower(), value) for name, value in response.items()]
+    headers += [("set-cookie", cookie.output(header="").strip()) for cookie in response.cookies.values()]
+    wire = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
     hand_off = getattr(response, "hand_off", None)
     if isinstance(response, HttpResponse):
-        answer = Answer(response.status_code, headers, response.content, hand_off=hand_off)
+        answer = Answer(response.status_code, wire, response.content, hand_off=hand_off)
         response.close()
         return answer
-    return Answer(response.status_code, headers, chunks=iter(response), close=response.close)  # type: ignore[call-overload]
+    return Answer(response.status_code, wire, chunks=iter(response), close=response.close)  # type: ignore[call-overload]
 
 
 def _gather(chunks: Iterator[bytes]) -> bytes:
