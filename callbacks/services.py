@@ -13,7 +13,7 @@ import psycopg
 from django.db import transaction
 
 from callbacks.messages import Due, NewCallback, Tried
-from callbacks.policy import Again, Dead, Done, Step, next_step
+from callbacks.policy import SCHEDULES, Again, Dead, Done, Step, next_step
 from common.arrays import arrays, unnest
 from common.database import hot_cursor, robust
 from common.encoding import clean_text
@@ -51,7 +51,8 @@ WITH given AS (SELECT * FROM {unnest(_TRIED)}), locked AS MATERIALIZED (
   SELECT c.id FROM callbacks_callback c WHERE c.id = ANY(%(id)s::uuid[]) ORDER BY c.id FOR UPDATE
 ), noted AS (
   INSERT INTO callbacks_delivery (callback_id, number, at, status, error, took_ms, answer, next_at)
-  SELECT g.id, g.number, g.at, g.status, g.error, g.took_ms, g.answer, g.next_at FROM given g JOIN locked l ON l.id = g.id
+  SELECT g.id, g.number, g.at, g.status, g.error, g.took_ms, g.answer, g.next_at
+  FROM given g JOIN locked l ON l.id = g.id
   ON CONFLICT DO NOTHING
 )
 UPDATE callbacks_callback c SET state = g.state, due_at = g.next_at, last_error = g.error,
@@ -128,7 +129,13 @@ def _finish(rows: list[tuple[Any, ...]], now: dt.datetime) -> dict[uuid.UUID, st
 def _step(one: Tried) -> Step:
     due, failed_at = one.due, one.at + dt.timedelta(milliseconds=one.took_ms)
     return next_step(
-        one.status, one.error, due.series, due.schedule, one.retry_after_s, failed_at, permanent=one.permanent
+        one.status,
+        one.error,
+        due.series,
+        due.schedule,
+        retry_after_s=one.retry_after_s,
+        now=failed_at,
+        permanent=one.permanent,
     )
 
 
@@ -175,9 +182,9 @@ def redeliver_matching(
     limit: int = 10_000,
     now: dt.datetime,
 ) -> list[uuid.UUID]:
-    """Begin a new series for the ended callbacks that match, oldest first; `since` and `until` bound the subject's time.
+    """Begin a new series for at most `limit` ended callbacks that match, oldest first; returns their ids.
 
-    Returns the callbacks' ids, at most `limit`.
+    `since` and `until` bound the time of their subject.
     """
     values = {
         "namespace": namespace, "client": client, "state": state, "limit": limit, "now": now,
@@ -196,6 +203,26 @@ WITH found AS MATERIALIZED (
   ORDER BY id LIMIT %(limit)s FOR UPDATE
 )
 {_REDELIVER} AND id = ANY (ARRAY(SELECT id FROM found)) RETURNING id"""  # noqa: S608 - made of constants
+
+
+_BURY = """
+WITH lost AS MATERIALIZED (
+  SELECT id FROM callbacks_callback
+  WHERE state = 'PENDING' AND due_at <= %(now)s AND series > CASE schedule WHEN 'long' THEN %(long)s ELSE %(standard)s END
+  ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+)
+UPDATE callbacks_callback c SET state = 'DEAD', due_at = NULL, ended_at = %(now)s,
+  last_error = coalesce(c.last_error, 'no delivery came to an end')
+FROM lost WHERE c.id = lost.id AND c.id = ANY (ARRAY(SELECT id FROM lost)) RETURNING c.id"""
+
+
+@robust
+def sweep(now: dt.datetime, limit: int = 500) -> list[uuid.UUID]:
+    """Give up callbacks whose every try was begun and never reported (their deliverers died); returns their ids."""
+    lengths = {name: len(steps) for name, steps in SCHEDULES.items()}
+    with hot_cursor() as cursor:
+        cursor.execute(_BURY, {"now": now, "limit": limit, **lengths})
+        return [row[0] for row in cursor.fetchall()]
 
 
 @robust
