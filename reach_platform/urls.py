@@ -1,6 +1,33 @@
-"""Every address of the web server."""
+"""Every address of the web server: each package's `urls` has `v1` (under /v1/) and, where it has pages, `root`."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
+from django.views.generic import RedirectView
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
-urlpatterns = [path("admin/", admin.site.urls)]
+PACKAGES = ("registry", "routing", "callbacks", "insight")
+
+
+def addresses(part: str) -> list[Any]:
+    modules = [import_module(f"{package}.urls") for package in PACKAGES if find_spec(f"{package}.urls")]
+    return [address for module in modules for address in getattr(module, part, [])]
+
+
+urlpatterns = [
+    path("v1/openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
+    path("v1/", include(addresses("v1"))),
+    path("docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="docs"),
+    path("i18n/", include("django.conf.urls.i18n")),
+    path("admin/", admin.site.urls),
+    *addresses("root"),
+    path("", RedirectView.as_view(url="/console/")),
+]
+
+handler400 = "reach_platform.error_answers.bad_request"
+handler403 = "reach_platform.error_answers.forbidden"
+handler404 = "reach_platform.error_answers.not_found"
+handler500 = "reach_platform.error_answers.server_error"
