@@ -7,6 +7,7 @@ integer's spelling is its `str`. Refused: anchors, aliases, merge keys, tags, du
 documents, nesting over 64, infinities and NaN, NUL, and any encoding but UTF-8.
 """
 
+import codecs
 import re
 from decimal import Decimal
 from typing import Any, NoReturn
@@ -26,7 +27,7 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -75,10 +76,11 @@ def _text(raw: bytes, max_bytes: int) -> str:
         raise MalformedYaml(f"the document may have at most {max_bytes} bytes")
     if raw.startswith(_UTF16):
         raise MalformedYaml("UTF-16 is not read here; send UTF-8")
+    raw = raw.removeprefix(codecs.BOM_UTF8)
     try:
-        text = raw.decode("utf-8-sig")
+        text = raw.decode()
     except UnicodeDecodeError as error:
-        before = raw[: error.start].decode("utf-8-sig")
+        before = raw[: error.start].decode()
         raise MalformedYaml(f"not UTF-8 (0x{raw[error.start]:02x})", *_place(before, len(before))) from None
     if "\0" in text:
         raise MalformedYaml("NUL is not text", *_place(text, text.index("\0")))
