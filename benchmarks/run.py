@@ -11,6 +11,7 @@ from benchmarks import report
 from benchmarks.measure import Figures, Plan, turn
 from benchmarks.peers import Agent, Peer, Receiver
 from benchmarks.systems import GivenPlatform, PlainCelery, Platform, System
+from reach_platform.embedded.place import remove_stale_homes
 
 ARTIFACTS = Path(__file__).parent.parent / "artifacts"
 FULL, QUICK = Plan(accept=10.0, complete=20.0, latency=30.0), Plan(accept=2.0, complete=6.0, latency=5.0)
@@ -23,12 +24,14 @@ def main() -> None:
     data_dir = Path(tempfile.mkdtemp(prefix="reach-bench-", dir=options.data_dir))
     agent, receiver = Peer.start(Agent, options.agent_ms / 1000), Peer.start(Receiver)
     plan = QUICK if options.quick else FULL
+    rounds = 1 if options.quick else options.rounds
+    print(f"data and logs: {data_dir} (kept only if the run fails)", flush=True)
     try:
-        turns = alternate(chosen(options, data_dir), agent, receiver, plan, 1 if options.quick else options.rounds)
+        turns = alternate(chosen(options, data_dir), agent, receiver, plan, rounds)
     finally:
         agent.stop()
         receiver.stop()
-        remove(data_dir)
+    remove(data_dir)
     print(report.as_text(report.table(turns)))
     report.save(ARTIFACTS, turns, plan)
     print(f"saved: {ARTIFACTS.name}/bench.json, {ARTIFACTS.name}/bench.md")
@@ -62,8 +65,6 @@ def chosen(options: argparse.Namespace, data_dir: Path) -> list[System]:
 
 def remove(data_dir: Path) -> None:
     """Delete the data directories, and the homes that servers started by root have elsewhere."""
-    from reach_platform.embedded.place import remove_stale_homes
-
     shutil.rmtree(data_dir, ignore_errors=True)
     remove_stale_homes()
 

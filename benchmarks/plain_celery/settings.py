@@ -10,6 +10,7 @@ ROOT_URLCONF = "benchmarks.plain_celery.urls"
 INSTALLED_APPS = ["rest_framework", "benchmarks.plain_celery"]
 MIDDLEWARE = ["django.middleware.security.SecurityMiddleware", "django.middleware.common.CommonMiddleware"]
 USE_TZ = True
+TIME_ZONE = "UTC"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 database = urlsplit(os.environ["DATABASE_URL"])
@@ -42,3 +43,5 @@ CELERY_BROKER_URL = os.environ["REDIS_URL"].replace("unix://", "redis+socket://"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+# The default of 10 is fewer than the worker's 100 greenlets: acknowledgements would fail under load.
+CELERY_BROKER_TRANSPORT_OPTIONS = {"max_connections": 200}
