@@ -198,6 +198,7 @@ class Instance(models.Model):
     heartbeat = models.JSONField(_("last heartbeat"), null=True, blank=True)  # as last written, on change only
     registered_at = models.DateTimeField(_("registered"))
     last_heard_at = models.DateTimeField(_("last heard"), null=True, blank=True)
+    left_at = models.DateTimeField(_("left"), null=True, blank=True)  # said goodbye; only a new PUT brings it back
 
     class Meta:
         verbose_name = _("instance")

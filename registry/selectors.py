@@ -57,7 +57,8 @@ class InstanceRow:
 @dataclass(frozen=True, slots=True)
 class AgentRow:
     """`spec` is the manifest's spec (limits, protocol, channels, adapter, endpoints, cost); `signing` the pair that the
-    platform's requests to this agent are signed with. Instances are all of them, whatever their state."""
+    platform's requests to this agent are signed with. Instances are all that did not leave, whatever their state; an address that an instance
+    lacks is the manifest's."""
 
     agent_id: str
     display_name: str
@@ -97,13 +98,14 @@ def agents_for_snapshot(namespace: str) -> list[AgentRow]:
     """Every agent of the namespace with capabilities, instances and signing key, by agent id; four queries."""
     agents = Agent.objects.filter(namespace=namespace, deleted_at=None).order_by("agent_id")
     own = {"agent__namespace": namespace, "agent__deleted_at": None}
+    present = {**own, "left_at": None}
     capabilities: dict[int, list[CapabilityRow]] = {}
     for row in Capability.objects.filter(**own).order_by("id"):
         capabilities.setdefault(row.agent_id, []).append(
             CapabilityRow(row.name, row.description, row.input_schema, row.output_schema, row.spec)
         )
     instances: dict[int, list[InstanceRow]] = {}
-    for one in Instance.objects.filter(**own).select_related("agent").order_by("instance_id"):
+    for one in Instance.objects.filter(**present).select_related("agent").order_by("instance_id"):
         instances.setdefault(one.agent.pk, []).append(_instance_row(one))
     signing = _signing_keys(namespace)
     return [
@@ -132,12 +134,13 @@ def _agent_row(
 
 
 def _instance_row(one: Instance) -> InstanceRow:
+    endpoints = one.agent.manifest.get("spec", {}).get("endpoints") or {}
     return InstanceRow(
         instance_id=one.instance_id,
         agent_id=one.agent.agent_id,
         implicit=one.implicit,
-        invoke_url=one.invoke_url,
-        lookup_url=one.lookup_url,
+        invoke_url=one.invoke_url or endpoints.get("invoke") or "",
+        lookup_url=one.lookup_url or endpoints.get("lookup") or "",
         networks=one.networks,
         region=one.region,
         zone=one.zone,

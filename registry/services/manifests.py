@@ -1,0 +1,207 @@
+"""Registering agents by their manifests: idempotent, each change a revision, nothing half done."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from common.errors import NotFound
+from common.secrets import encrypt
+from registry import manifest as manifests
+from registry.addresses import wrong_address
+from registry.differences import json_patch, text_diff
+from registry.manifest import Manifest
+from registry.models import Agent, AgentSecret, Capability, Instance, Revision
+from registry.services import audit, changes, instances
+
+
+@dataclass(frozen=True)
+class Registered:
+    """The answer to a PUT. `created` = this agent was not there; `warnings` as {"pointer", "code", "message"}."""
+
+    agent_id: str
+    revision: int
+    changed: bool
+    created: bool
+    warnings: list[dict[str, str]]
+
+
+def put(
+    namespace: str,
+    agent_id: str,
+    raw: bytes,
+    content_type: str,
+    *,
+    strict: bool,
+    actor: str,
+    now: datetime,
+    ip: str = "",
+) -> Registered:
+    """Register a manifest, JSON or YAML. The same content again changes nothing, however it is spelled.
+
+    Raises MalformedJson, MalformedYaml, ManifestInvalid; `strict` refuses what would otherwise be a warning.
+    """
+    manifest = manifests.read(raw, content_type, agent_id, strict=strict, check_address=wrong_address)
+    source = raw.decode("utf-8-sig")
+    return _register(namespace, agent_id, manifest, source, content_type, "agent.register", actor, now, ip)
+
+
+def restore(namespace: str, agent_id: str, number: int, *, actor: str, now: datetime, ip: str = "") -> Registered:
+    """Make an earlier revision's content the newest revision. Raises NotFound, ManifestInvalid (by today's rules)."""
+    old = _revision(namespace, agent_id, number)
+    manifest = manifests.check(old.manifest, agent_id, strict=False, check_address=wrong_address)
+    return _register(namespace, agent_id, manifest, old.source, old.content_type, "agent.restore", actor, now, ip)
+
+
+def delete(namespace: str, agent_id: str, *, actor: str, now: datetime, ip: str = "") -> None:
+    """Take the agent out at once; its revisions stay, and a new PUT brings it back. Raises NotFound."""
+    with transaction.atomic():
+        agent = _locked(namespace, agent_id)
+        if agent is None or agent.deleted_at:
+            raise NotFound
+        agent.deleted_at = now
+        agent.maintenance = False
+        agent.save(update_fields=["deleted_at", "maintenance", "updated_at"])
+        for instance in Instance.objects.select_for_update(no_key=True).filter(agent=agent, left_at=None).order_by("id"):
+            instances.retire(instance, "the agent was deleted", now)
+        _record("agent.delete", agent, actor, now, ip, before={"revision": agent.revision})
+        changes.touch(namespace)
+
+
+def maintenance(namespace: str, agent_id: str, on: bool, *, actor: str, now: datetime, ip: str = "") -> Agent:
+    """Begin or end maintenance: running tasks finish, no new ones come. Raises NotFound."""
+    with transaction.atomic():
+        agent = _locked(namespace, agent_id)
+        if agent is None or agent.deleted_at:
+            raise NotFound
+        if agent.maintenance != on:
+            agent.maintenance = on
+            agent.save(update_fields=["maintenance", "updated_at"])
+            _record("agent.maintenance", agent, actor, now, ip, before={"on": not on}, after={"on": on})
+            changes.touch(namespace)
+    return agent
+
+
+def put_secrets(
+    namespace: str, agent_id: str, secrets: dict[str, str | None], *, actor: str, now: datetime, ip: str = ""
+) -> list[str]:
+    """Set the named header secrets, or remove those that are None; returns the names that are set. Raises NotFound."""
+    with transaction.atomic():
+        agent = _locked(namespace, agent_id)
+        if agent is None or agent.deleted_at:
+            raise NotFound
+        AgentSecret.objects.filter(agent=agent, name__in=[n for n, value in secrets.items() if value is None]).delete()
+        for name, value in secrets.items():
+            if value is not None:
+                AgentSecret.objects.update_or_create(agent=agent, name=name, defaults={"value": encrypt(value)})
+        after = {"set": [n for n, v in secrets.items() if v is not None], "removed": [n for n, v in secrets.items() if v is None]}
+        _record("agent.secrets", agent, actor, now, ip, after=after)
+        changes.touch(namespace)
+        return list(AgentSecret.objects.filter(agent=agent).order_by("name").values_list("name", flat=True))
+
+
+def diff(namespace: str, agent_id: str, number: int, to: int | None = None) -> dict[str, Any]:
+    """What changed from revision `number` to `to` (default: the current one), as JSON Patch and as text.
+
+    Raises NotFound."""
+    before = _revision(namespace, agent_id, number)
+    after = _revision(namespace, agent_id, before.agent.revision if to is None else to)
+    names = f"{agent_id} r{before.number}", f"{agent_id} r{after.number}"
+    return {
+        "agentId": agent_id,
+        "from": before.number,
+        "to": after.number,
+        "patch": json_patch(before.manifest, after.manifest),
+        "text": text_diff(before.manifest, after.manifest, *names),
+    }
+
+
+def _register(
+    namespace: str,
+    agent_id: str,
+    manifest: Manifest,
+    source: str,
+    content_type: str,
+    action: str,
+    actor: str,
+    now: datetime,
+    ip: str,
+) -> Registered:
+    with transaction.atomic():
+        # Whoever comes second waits here for the first, and then finds the agent as the first left it.
+        Agent.objects.bulk_create([Agent(namespace_id=namespace, agent_id=agent_id)], ignore_conflicts=True)
+        agent = _locked(namespace, agent_id)
+        if agent is None:
+            raise NotFound
+        created = agent.revision == 0 or agent.deleted_at is not None
+        newest = agent.revisions.first()
+        changed = newest is None or newest.digest != manifest.digest
+        if changed or created:
+            before = {"revision": agent.revision} if agent.revision else None
+            _apply(agent, manifest, agent.revision + changed, now)
+            if changed:
+                _add_revision(agent, manifest, source, content_type, actor)
+            _record(action, agent, actor, now, ip, before=before, after={"revision": agent.revision})
+            changes.touch(namespace)
+    return Registered(agent_id, agent.revision, changed or created, created, agent.warnings)
+
+
+def _apply(agent: Agent, manifest: Manifest, revision: int, now: datetime) -> None:
+    spec = manifest.spec
+    agent.display_name = spec.get("displayName", "")
+    agent.owner = spec.get("owner", "")
+    agent.tags = spec.get("tags", [])
+    agent.external = spec.get("external", False)
+    agent.version = manifest.document["metadata"]["version"]
+    agent.manifest = manifest.document
+    agent.warnings = list(manifest.warnings)
+    agent.revision = revision
+    agent.deleted_at = None
+    agent.save()
+    agent.capabilities.all().delete()
+    Capability.objects.bulk_create(
+        Capability(
+            agent=agent,
+            name=one.name,
+            description=one.description,
+            input_schema=one.input_schema,
+            output_schema=one.output_schema,
+            spec=one.spec,
+        )
+        for one in manifest.capabilities
+    )
+    instances.keep_implicit(agent, now)
+
+
+def _add_revision(agent: Agent, manifest: Manifest, source: str, content_type: str, actor: str) -> None:
+    Revision.objects.create(
+        agent=agent,
+        number=agent.revision,
+        manifest=manifest.document,
+        source=source,
+        content_type=content_type[:64],
+        digest=manifest.digest,
+        warnings=list(manifest.warnings),
+        created_by=actor,
+    )
+
+
+def _locked(namespace: str, agent_id: str) -> Agent | None:
+    return Agent.objects.select_for_update(no_key=True).filter(namespace=namespace, agent_id=agent_id).first()
+
+
+def _revision(namespace: str, agent_id: str, number: int) -> Revision:
+    rows = Revision.objects.filter(agent__namespace=namespace, agent__agent_id=agent_id, agent__deleted_at=None)
+    found = rows.filter(number=number).select_related("agent").first()
+    if found is None:
+        raise NotFound
+    return found
+
+
+def _record(
+    action: str, agent: Agent, actor: str, now: datetime, ip: str, *, before: Any = None, after: Any = None
+) -> None:
+    audit.record(
+        actor, action, f"agent:{agent.agent_id}", namespace=agent.namespace_id, before=before, after=after, ip=ip, now=now
+    )  # fmt: skip
