@@ -7,15 +7,12 @@ import re
 SENTENCE = re.compile(r".+?(?:[。！？；…]+[”’」』）]*|[.!?]+[\"')\]]*(?=\s|$)|\n+|$)", re.DOTALL)
 TOKEN = re.compile(r"[a-zà-ÿ0-9]+|[\u4e00-\u9fff]+")
 ABBREVIATION = re.compile(r"\b(?:mr|mrs|ms|dr|prof|st|no|vs|etc|inc|ltd|e\.g|i\.e)\.$", re.IGNORECASE)
-COMMON_WORDS = {
-    *re.findall(
-        r"\w+",
-        """
-    a an and are as at be but by for from had has have he her his i in is it its not of on or our she so that the
-    their them there they this to was we were which will with you your
-""",
+COMMON_WORDS = frozenset(
+    TOKEN.findall(
+        "a an and are as at be but by for from had has have he her his i in is it its not of on or our she so that "
+        "the their them there they this to was we were which will with you your"
     )
-}
+)
 DAMPING, ROUNDS, LEAD_BONUS = 0.85, 30, 0.25
 
 
