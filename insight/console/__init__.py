@@ -1,0 +1,1 @@
+"""The support console: find a task, read its journey, act on it."""

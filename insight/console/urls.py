@@ -1,0 +1,18 @@
+"""Addresses under /console/."""
+
+from django.contrib.auth.views import LogoutView
+from django.urls import path
+from django.views.i18n import set_language
+
+from insight.console import actions, views
+
+app_name = "console"
+
+urlpatterns = [
+    path("", views.task_list, name="tasks"),
+    path("tasks/<str:task_id>/", views.task_page, name="task"),
+    path("tasks/<str:task_id>/<str:action>", actions.act, name="act"),
+    path("login/", views.Login.as_view(), name="login"),
+    path("logout/", LogoutView.as_view(next_page="console:login"), name="logout"),
+    path("language/", set_language, name="language"),
+]

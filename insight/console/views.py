@@ -1,0 +1,160 @@
+"""The console's two pages: the list with its search box, and one task's journey."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.views import LoginView
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.urls import reverse_lazy
+from django.utils.translation import get_language
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from common.clock import now
+from common.errors import NotFound
+from common.ids import parse_id
+from insight import journey, search
+from insight.access import Viewer, viewer_of
+from insight.console.words import action_words
+from insight.journey import Journey
+from insight.masking import sensitive_fields, shown
+from insight.timeline import timeline
+from routing.models import TaskBody
+from routing.states import OPEN, TaskState
+
+View = Callable[..., HttpResponse]
+
+
+class Login(LoginView):
+    template_name = "console/login.html"
+    next_page = reverse_lazy("console:tasks")
+    redirect_authenticated_user = True
+
+
+def for_viewers(view: View) -> View:
+    """Hands the view the Viewer; who is not logged in goes to the login, who has no role is told so."""
+
+    @never_cache
+    @wraps(view)
+    def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return _to_login(request)
+        viewer = viewer_of(request.user)
+        if viewer is None:
+            return render(request, "console/no_role.html", status=403)
+        return view(request, viewer, *args, **kwargs)
+
+    return checked
+
+
+def _to_login(request: HttpRequest) -> HttpResponse:
+    response = redirect(f"{reverse_lazy('console:login')}?{_query({'next': request.get_full_path()})}")
+    if "HX-Request" in request.headers:  # a fragment cannot hold the login page: the whole window goes there
+        response = HttpResponse(status=204)
+        response["HX-Redirect"] = str(reverse_lazy("console:login"))
+    return response
+
+
+@require_safe
+@for_viewers
+def task_list(request: HttpRequest, viewer: Viewer) -> HttpResponse:
+    """The newest tasks, or those that the search box asks for; one exact hit leads to its page."""
+    query, states = request.GET.get("q", "").strip(), request.GET.getlist("state")
+    tasks = search.find(viewer, query)
+    fragment = "HX-Request" in request.headers
+    if query and not fragment and not states and (only := search.only_id(tasks)):
+        return HttpResponseRedirect(str(reverse_lazy("console:task", args=[only])))
+    before = request.GET.get("before")
+    page = search.page(tasks, states, before)
+    counted = search.counts(tasks)
+    context = {
+        "viewer": viewer,
+        "q": query,
+        "page": page,
+        "states": [(state, TaskState(state).label, counted[state], state in states) for state in TaskState.values],
+        "total": sum(counted.values()),
+        "counted": search.COUNTED,
+        "chosen": states,
+        "before": before,
+        "again": request.get_full_path(),
+        "older": _query({"q": query, "state": states, "before": page.older}) if page.older else None,
+    }
+    return render(request, "console/_tasks.html" if fragment else "console/tasks.html", context)
+
+
+@require_safe
+@for_viewers
+def task_page(request: HttpRequest, viewer: Viewer, task_id: str) -> HttpResponse:
+    """One task's journey; asked by the page itself (`seen`), only what has changed since."""
+    found = visible_journey(viewer, task_id)
+    version = _version(found)
+    if "HX-Request" in request.headers and request.GET.get("seen") == version:
+        return HttpResponse(status=204)
+    context = {"viewer": viewer, "version": version, "ask": request.GET.get("ask"), **_journey_context(viewer, found)}
+    template = "console/_journey.html" if "HX-Request" in request.headers else "console/task.html"
+    return render(request, template, context)
+
+
+def visible_journey(viewer: Viewer, task_id: str) -> Journey:
+    """The journey, if this person may see that task; else 404."""
+    id = parse_id(task_id)
+    if id is None or not viewer.tasks().filter(id=id).exists():
+        raise Http404
+    try:
+        return journey.load(id)
+    except NotFound:
+        raise Http404 from None
+
+
+def _journey_context(viewer: Viewer, found: Journey) -> dict[str, Any]:
+    at, task, language = now(), found.task, get_language()
+    summary = found.summary(at)
+    pointers = sensitive_fields(found)
+    body = TaskBody.objects.filter(task_id=task.id).first()
+    request, metadata, result, late = (body.request, body.metadata, body.result, body.late) if body else (None,) * 4
+    return {
+        "task": task,
+        "journey": found,
+        "callback": found.callback,
+        "decisions": journey.decisions(found),
+        "scales": timeline(found, at),
+        "summary": summary,
+        "cause": summary.cause.in_language(language),
+        "next": summary.next.in_language(language),
+        "actions": [action_words(name, found) for name in offered(viewer, found)],
+        "moving": task.state in OPEN or (found.callback is not None and found.callback.state == "PENDING"),
+        "payload": shown(request, pointers, "payload"),
+        "metadata": shown(metadata, pointers),
+        "result": shown(result, pointers, "data"),
+        "late": shown(late, pointers),
+        "masked": pointers,
+        "public_url": settings.REACH_PUBLIC_URL,
+    }
+
+
+def offered(viewer: Viewer, found: Journey) -> list[str]:
+    """The buttons: the safe ones, and a retry that may repeat an effect, which its question says."""
+    if not viewer.may_act:
+        return []
+    actions = list(found.summary(now()).actions)
+    if found.task.state not in OPEN and found.task.state != TaskState.SUCCEEDED and "retry" not in actions:
+        actions.insert(0, "retry")
+    return actions
+
+
+def _version(found: Journey) -> str:
+    callback = found.callback
+    told = f"{callback.state}{callback.attempts}{len(found.deliveries)}" if callback else "-"
+    return f"{found.task.seq}.{found.task.state}.{told}"
+
+
+def _query(values: dict[str, Any]) -> str:
+    from django.http import QueryDict
+
+    query = QueryDict(mutable=True)
+    for name, value in values.items():
+        query.setlist(name, value if isinstance(value, list) else [value] if value else [])
+    return query.urlencode()

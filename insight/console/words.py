@@ -1,0 +1,70 @@
+"""What the buttons say, and what they say will happen."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from insight.journey import Journey
+from routing.states import Certainty
+
+
+@dataclass(frozen=True, slots=True)
+class ActionWords:
+    """A button and its question: `danger` colours what cannot be taken back."""
+
+    name: str
+    label: str
+    question: str
+    consequence: str
+    confirm: str
+    danger: bool = False
+
+
+def action_words(name: str, found: Journey) -> ActionWords:
+    """The words of cancel, retry or redeliver for this very task."""
+    return {"cancel": _cancel, "retry": _retry, "redeliver": _redeliver}[name](found)
+
+
+def done_words(name: str) -> str:
+    """What a page says once it is done."""
+    return {
+        "cancel": _("The task is cancelled."),
+        "retry": _("The task starts again."),
+        "redeliver": _("The callback is on its way again."),
+    }[name]
+
+
+def _cancel(found: Journey) -> ActionWords:
+    if found.attempts and found.attempts[-1].ended_at is None:
+        effect = _("The agent may be working on it already; what it has done is not undone.")
+    else:
+        effect = _("No agent will be called for it any more.")
+    return ActionWords(
+        "cancel", _("Cancel"), _("Cancel this task?"), f"{effect} {_told(found)}", _("Cancel the task"), danger=True
+    )
+
+
+def _retry(found: Journey) -> ActionWords:
+    effect = _("The same task starts again with a fresh time budget: an agent is called once more.")
+    if any(a.certainty != Certainty.NOT_SENT for a in found.attempts):
+        effect += " " + _("An earlier attempt may have had its effect already, so the work could be done twice.")
+    return ActionWords("retry", _("Retry"), _("Retry this task?"), f"{effect} {_told(found)}", _("Retry the task"))
+
+
+def _redeliver(found: Journey) -> ActionWords:
+    effect = _("The same message, with the same id, is sent again to %(url)s; a new series of tries begins.")
+    values: dict[str, Any] = {"url": found.callback.url if found.callback else ""}
+    return ActionWords(
+        "redeliver",
+        _("Redeliver callback"),
+        _("Send the callback again?"),
+        effect % values,
+        _("Send it again"),
+    )
+
+
+def _told(found: Journey) -> str:
+    if found.callback or found.callbacks:
+        return _("The caller gets a callback when it ends.")
+    return _("The caller sees it when it asks.")

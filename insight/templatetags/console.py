@@ -1,0 +1,94 @@
+"""How the console writes times, durations and states."""
+
+import datetime as dt
+import json
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from common.clock import parse_time, rfc3339
+from routing.states import TaskState
+
+register = template.Library()
+
+
+@register.filter
+def moment(at: dt.datetime | str | None) -> SafeString | str:
+    """A <time> that the page turns into the viewer's zone; without JavaScript it reads as UTC."""
+    if not at:
+        return "–"
+    when = parse_time(at) if isinstance(at, str) else at
+    text = when.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return format_html('<time datetime="{}" title="{} UTC">{} UTC</time>', rfc3339(when), text, text)
+
+
+@register.filter
+def duration(ms: int | float | None) -> str:
+    """412 ms · 3.2 s · 4 min 10 s · 2 h 5 min."""
+    if ms is None:
+        return "–"
+    ms = int(ms)
+    if ms < 1000:
+        return _("%(n)s ms") % {"n": ms}
+    if ms < 60_000:
+        return _("%(n)s s") % {"n": f"{ms / 1000:.3g}"}
+    minutes, seconds = divmod(ms // 1000, 60)
+    if minutes < 60:
+        return _("%(m)s min %(s)s s") % {"m": minutes, "s": seconds}
+    hours, minutes = divmod(minutes, 60)
+    return _("%(h)s h %(m)s min") % {"h": hours, "m": minutes}
+
+
+@register.filter
+def took(task: object) -> str:
+    """From acceptance to the end of a task."""
+    ended = getattr(task, "ended_at", None)
+    return duration((ended - task.created_at) / dt.timedelta(milliseconds=1)) if ended else "…"  # type: ignore[attr-defined]
+
+
+@register.inclusion_tag("console/_state.html")
+def state(name: str | None) -> dict[str, str]:
+    """A state as a chip: colour, sign and word."""
+    label = TaskState(name).label if name in TaskState.values else (name or "–")
+    return {"name": name or "", "label": str(label)}
+
+
+@register.filter
+def label_of(value: str | None, choices: str) -> str:
+    """The word of an enumeration's value in the page's language."""
+    return str(_CHOICES[choices].get(value or "", value or "–"))
+
+
+def _words() -> dict[str, dict[str, str]]:
+    from callbacks.models import CallbackState
+    from routing.states import Certainty, TaskError
+
+    return {
+        "certainty": dict(Certainty.choices),
+        "error": dict(TaskError.choices),
+        "callback": dict(CallbackState.choices),
+        "state": dict(TaskState.choices),
+    }
+
+
+_CHOICES = _words()
+
+
+@register.filter
+def unlocalized(number: float) -> str:
+    """A number for an attribute: a point, whatever the language."""
+    return f"{number:g}"
+
+
+@register.filter
+def detail(value: object) -> str:
+    """An event's detail on one line; a decision inside has its own table."""
+    if not isinstance(value, dict):
+        return "–"
+    return " · ".join(f"{key}: {_short(item)}" for key, item in value.items() if key != "decision") or "–"
+
+
+def _short(item: object) -> str:
+    return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
