@@ -2,11 +2,13 @@
 
 import os
 import sys
+import warnings
 from importlib.util import find_spec
 from typing import Any
 
 from celery import Celery, bootsteps
 from celery.exceptions import ImproperlyConfigured
+from celery.platforms import SecurityWarning
 from celery.signals import setup_logging, task_postrun, task_prerun
 from kombu import Exchange, Queue
 
@@ -29,6 +31,9 @@ BEAT_JOBS = {
     "check-heartbeats": ("registry.jobs.check_heartbeats", 5),
     "keep-partitions": ("routing.jobs.keep_partitions", 3600),
 }
+
+# Root is warned about because pickled messages could run code; ours are JSON and nothing else is accepted.
+warnings.filterwarnings("ignore", category=SecurityWarning)
 
 app = Celery("reach")
 app.config_from_object("django.conf:settings", namespace="CELERY")

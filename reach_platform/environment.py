@@ -150,7 +150,7 @@ TABLE = (
     Setting("REACH_WEB_WORKERS", whole(1, 256), 2, "Web processes that `make up` runs.", "1 to 256"),
     Setting("REACH_DRAIN_SECONDS", whole(1, 600), 20, "Seconds that workers get to finish at a stop.", "1 to 600"),
     Setting("REACH_WEB_THREADS", whole(1, 128), 8, "Threads of a web process that answer requests.", "1 to 128"),
-    Setting("REACH_UPLOAD_TIMEOUT", whole(1, 3600), 30, "Seconds in which a request body must have arrived.", "1 to 3600"),
+    Setting("REACH_UPLOAD_TIMEOUT", whole(1, 3600), 30, "Seconds in which a request body must arrive.", "1 to 3600"),
     Setting("REACH_MAX_BODY_BYTES", whole(1024, 64 * 1024 * 1024), 1024 * 1024, "Largest request body.",
             "1 KiB to 64 MiB"),
     Setting("REACH_MAX_BATCH_BYTES", whole(1024, 256 * 1024 * 1024), 16 * 1024 * 1024, "Largest body of a batch.",

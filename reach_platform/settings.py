@@ -139,6 +139,8 @@ REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": None,
 }
 
+UNFOLD = {"SITE_TITLE": "Agent-Reach", "SITE_HEADER": "Agent-Reach", "SITE_URL": "/console/"}
+
 SPECTACULAR_SETTINGS = {
     "TITLE": "Agent-Reach",
     "DESCRIPTION": "The switchboard between callers and AI agents.",
@@ -196,6 +198,7 @@ LOGGING = {
         "django.request": {"level": "ERROR"},
         "django.server": {"handlers": [], "propagate": True},
         "celery.app.trace": {"level": "WARNING"},
+        "celery.beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
     },
 }
