@@ -113,7 +113,9 @@ def _is_literal(host: str) -> bool:
 
 def _is_name(host: str) -> bool:
     labels = host.removesuffix(".").split(".")
-    return len(host) <= 253 and all(re.fullmatch(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?", label) for label in labels)
+    return len(host) <= 253 and all(
+        re.fullmatch(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?", label) for label in labels
+    )
 
 
 def _check_name(host: str, port: int, allow: Sequence[Network]) -> None:

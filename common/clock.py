@@ -4,7 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 
 _RFC3339 = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,50}))?(?:([Zz])|([+-])([01]\d|2[0-3]):([0-5]\d))", re.ASCII
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,50}))?(?:([Zz])|([+-])([01]\d|2[0-3]):([0-5]\d))",
+    re.ASCII,
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

@@ -1,23 +1,23 @@
 """Everything a caller may be told went wrong, each with a stable code, and the one place that turns it into an answer.
 
-    ReachError
-    ├── the request cannot be read ............ the caller's program is wrong
-    │   ├── 400 MalformedJson · MalformedYaml · BadRequest
-    │   ├── 405 MethodNotAllowed · 406 NotAcceptable · 415 UnsupportedMediaType
-    │   └── 413 BodyTooLarge
-    ├── the caller may not .................... the caller's credentials or rights
-    │   ├── 401 Unauthenticated
-    │   └── 403 Forbidden · AbilityNotAllowed
-    ├── the thing is not there, or not so ..... the caller's picture of us is out of date
-    │   ├── 404 NotFound · AbilityNotRegistered · NoMatch
-    │   └── 409 StateConflict
-    ├── the request says something wrong ...... the caller's data, each with pointers
-    │   └── 422 Invalid · PayloadInvalid · IdempotencyMismatch · CallbackUrlRefused · ManifestInvalid
-    ├── the caller asks too much .............. wait and come again
-    │   └── 429 RateLimited · BudgetExhausted
-    └── we cannot just now .................... our side
-        ├── 503 Overloaded · NotReady
-        └── 500 Internal
+ReachError
+├── the request cannot be read ............ the caller's program is wrong
+│   ├── 400 MalformedJson · MalformedYaml · BadRequest
+│   ├── 405 MethodNotAllowed · 406 NotAcceptable · 415 UnsupportedMediaType
+│   └── 413 BodyTooLarge
+├── the caller may not .................... the caller's credentials or rights
+│   ├── 401 Unauthenticated
+│   └── 403 Forbidden · AbilityNotAllowed
+├── the thing is not there, or not so ..... the caller's picture of us is out of date
+│   ├── 404 NotFound · AbilityNotRegistered · NoMatch
+│   └── 409 StateConflict
+├── the request says something wrong ...... the caller's data, each with pointers
+│   └── 422 Invalid · PayloadInvalid · IdempotencyMismatch · CallbackUrlRefused · ManifestInvalid
+├── the caller asks too much .............. wait and come again
+│   └── 429 RateLimited · BudgetExhausted
+└── we cannot just now .................... our side
+    ├── 503 Overloaded · NotReady
+    └── 500 Internal
 """
 
 import functools
@@ -82,7 +82,9 @@ class MalformedYaml(ReachError):
 
     def __init__(self, detail: str = "", line: int = 1, column: int = 1) -> None:
         self.line, self.column = line, column
-        super().__init__(f"{detail or self.title} at line {line}, column {column}", extra={"line": line, "column": column})
+        super().__init__(
+            f"{detail or self.title} at line {line}, column {column}", extra={"line": line, "column": column}
+        )
 
 
 class BadRequest(ReachError):
@@ -252,7 +254,11 @@ def _field_errors(detail: Any, path: tuple[str | int, ...] = ()) -> Iterable[dic
         for index, item in enumerate(detail):
             yield from _field_errors(item, path if isinstance(item, str) else (*path, index))
     else:
-        yield {"pointer": pointer(path), "code": str(getattr(detail, "code", "invalid")).upper(), "message": str(detail)}
+        yield {
+            "pointer": pointer(path),
+            "code": str(getattr(detail, "code", "invalid")).upper(),
+            "message": str(detail),
+        }
 
 
 def trace_id_of_request(request: Any) -> str:

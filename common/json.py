@@ -112,7 +112,11 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_members, parse_float=_decimal, pa
 def _syntax_error(text: str, error: json.JSONDecodeError) -> MalformedJson:
     if not text.strip(" \t\r\n"):
         return MalformedJson("the body is empty; a JSON document was expected")
-    what = "more text after the end of the document" if error.msg == "Extra data" else error.msg[:1].lower() + error.msg[1:]
+    what = (
+        "more text after the end of the document"
+        if error.msg == "Extra data"
+        else error.msg[:1].lower() + error.msg[1:]
+    )
     return MalformedJson(f"{what} at line {error.lineno}, column {error.colno}", line=error.lineno, column=error.colno)
 
 
@@ -128,7 +132,9 @@ def _explain(text: str) -> MalformedJson:
     """Read again, slowly, a document that the fast parse refused, to name the first thing that is wrong."""
     decoder = json.JSONDecoder(
         object_pairs_hook=_Members,
-        parse_float=lambda digits: _Fault(f"the number {clean_text(digits, 40)} is out of range") if _beyond(digits) else 0,
+        parse_float=lambda digits: (
+            _Fault(f"the number {clean_text(digits, 40)} is out of range") if _beyond(digits) else 0
+        ),
         parse_int=lambda digits: _Fault(f"an integer of over {MAX_DIGITS} digits") if len(digits) > MAX_DIGITS else 0,
         parse_constant=lambda name: _Fault(f"{name} is no JSON number"),
     )

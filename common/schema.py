@@ -89,7 +89,7 @@ class Validator:
         value = plain(instance)
         found: list[dict[str, str]] = []
         for error in self._explained(value):
-            found.extend(_described(error))
+            found.extend(_described(error, value))
             if len(found) >= limit:
                 break
         return found[:limit] or [{"pointer": "", "code": "SCHEMA", "message": "does not fit the schema"}]
@@ -187,13 +187,17 @@ class _Walk:
         for source, reference, at in references:
             target = self._pointed(reference) or self.anchors.get(str(reference)[1:])
             if target is None:
-                raise SchemaRefused(f"the reference {clean_text(str(reference), SHOWN)} leads nowhere in this schema", at)
+                raise SchemaRefused(
+                    f"the reference {clean_text(str(reference), SHOWN)} leads nowhere in this schema", at
+                )
             self.same_value[source].append(id(target[0]))
         self._refuse_circles()
 
     def _refuse_keywords(self, node: dict[str, Any], at: str) -> None:
         for keyword in _REFUSED & node.keys():
-            raise SchemaRefused(f"{keyword} is not used here; refer to parts of this schema by a local $ref", f"{at}/{keyword}")
+            raise SchemaRefused(
+                f"{keyword} is not used here; refer to parts of this schema by a local $ref", f"{at}/{keyword}"
+            )
         if "$schema" in node and str(node["$schema"]).rstrip("#") != DRAFT:
             raise SchemaRefused(f"the only dialect read here is {DRAFT}", f"{at}/$schema")
         reference = node.get("$ref", "#")
@@ -227,7 +231,9 @@ class _Walk:
                     state[node] = 2
                     stack.pop()
                 elif state.get(child) == 1:
-                    raise SchemaRefused("a reference leads back to itself without going into the value", self.nodes[node][1])
+                    raise SchemaRefused(
+                        "a reference leads back to itself without going into the value", self.nodes[node][1]
+                    )
                 elif child not in state:
                     state[child] = 1
                     stack.append((child, iter(self.same_value.get(child, ()))))
@@ -302,21 +308,35 @@ _OUGHT = {
 }
 
 
-def _described(error: jsonschema_rs.ValidationError) -> Iterator[dict[str, str]]:
+def _described(error: jsonschema_rs.ValidationError, root: Any) -> Iterator[dict[str, str]]:
     """One or more errors of ours for one of the validator's."""
     keyword, detail, path = error.kind.name, error.kind.as_dict(), list(error.instance_path)
     code = _upper_snake(keyword)
     if keyword == "required":
         yield _error([*path, detail["property"]], code, "is missing; it is required")
-    elif "unexpected" in detail:
-        for name in detail["unexpected"]:
-            yield _error([*path, name], code, "is not expected here; remove it or check its name")
+    elif keyword in ("additionalProperties", "unevaluatedProperties"):
+        yield from (_unexpected([*path, name], code) for name in detail["unexpected"])
+    elif keyword == "falseSchema" and error.schema_path[-1] == "additionalProperties":
+        # Where no property is declared at all, the validator does not say which one it met.
+        yield from (_unexpected([*path, name], "ADDITIONAL_PROPERTIES") for name in _at(root, path))
+    elif keyword == "unevaluatedItems":
+        yield _error(path, code, "holds items that are not expected here")
     elif keyword == "propertyNames":
         inner = detail["error"]
         yield _error([*path, str(inner.instance)], code, f"is no allowed name: {clean_text(inner.message, SHOWN)}")
     else:
         ought = _OUGHT[keyword](detail) if keyword in _OUGHT else clean_text(error.message, SHOWN)
         yield _error(path, code, f"is {_short(error.instance)}; {ought}")
+
+
+def _unexpected(path: list[str | int], code: str) -> dict[str, str]:
+    return _error(path, code, "is not expected here; remove it or check its name")
+
+
+def _at(value: Any, path: list[str | int]) -> Any:
+    for step in path:
+        value = value[step]
+    return value
 
 
 def _error(path: list[str | int], code: str, message: str) -> dict[str, str]:
@@ -371,7 +391,13 @@ def _from_shorthand(fields: dict[str, Any], path: tuple[str, ...]) -> dict[str, 
             properties[name] = _from_shorthand(kind, (*path, name)) if _is_shorthand(kind) else kind
         else:
             known = ", ".join(_TYPES)
-            raise SchemaRefused(f"{_short(kind)} is no type; use one of {known}, with ? when optional", pointer((*path, name)))
+            raise SchemaRefused(
+                f"{_short(kind)} is no type; use one of {known}, with ? when optional", pointer((*path, name))
+            )
         if not (isinstance(kind, str) and kind.endswith("?")):
             required.append(name)
-    return {"type": "object", "properties": properties, "required": required} if required else {"type": "object", "properties": properties}
+    return (
+        {"type": "object", "properties": properties, "required": required}
+        if required
+        else {"type": "object", "properties": properties}
+    )

@@ -75,7 +75,7 @@ def sign(
     `url_path` and `query` (without `?`) are spelled as on the wire, `created` is in seconds; `access_key` and `nonce`
     are visible ASCII without quotes and backslashes. Raises ValueError otherwise.
     """
-    if re.search(r'[^\x21\x23-\x5b\x5d-\x7e]', access_key + nonce):
+    if re.search(r"[^\x21\x23-\x5b\x5d-\x7e]", access_key + nonce):
         raise ValueError("an access key and a nonce are visible ASCII without quotes and backslashes")
     digest = content_digest(body)
     params = f'({_COVERED});created={created};keyid="{access_key}";alg="{ALGORITHM}";nonce="{nonce}"'
@@ -125,7 +125,12 @@ def _header(headers: Mapping[str, str], name: str) -> str:
     value = headers.get(name) or headers.get(name.lower())
     if value is None:
         value = next((text for key, text in headers.items() if key.lower() == name.lower()), None)
-    if not isinstance(value, str) or not value or len(value) > LONGEST_HEADER or not (value.isascii() and value.isprintable()):
+    if (
+        not isinstance(value, str)
+        or not value
+        or len(value) > LONGEST_HEADER
+        or not (value.isascii() and value.isprintable())
+    ):
         raise BadSignature(f"{name} is absent or not readable")
     return value.strip()
 

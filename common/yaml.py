@@ -55,7 +55,9 @@ def parse(raw: bytes, *, mapping: bool = True, max_bytes: int = MAX_BYTES) -> An
         what = clean_text(error.problem or error.context or "not YAML", 200)
         raise MalformedYaml(what, *((mark.line + 1, mark.column + 1) if mark else ())) from None
     except yaml.YAMLError as error:
-        raise MalformedYaml(clean_text(str(error).split("\n")[0], 200), *_place(text, getattr(error, "position", 0))) from None
+        raise MalformedYaml(
+            clean_text(str(error).split("\n")[0], 200), *_place(text, getattr(error, "position", 0))
+        ) from None
     if mapping and not isinstance(value, dict):
         raise MalformedYaml("the document must be a mapping (`key: value` lines)")
     return value

@@ -26,7 +26,9 @@ class Peer:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                length = next((int(x.split(b":")[1]) for x in head.lower().split(b"\r\n") if x.startswith(b"content-length")), 0)
+                length = next(
+                    (int(x.split(b":")[1]) for x in head.lower().split(b"\r\n") if x.startswith(b"content-length")), 0
+                )
                 self.requests.append((head, await reader.readexactly(length)))
                 if callable(self.answer):
                     await self.answer(writer)
@@ -74,7 +76,12 @@ async def hang(writer):
 
 def test_an_answer_comes_whole_with_its_times():
     answer, peer = ask(OK)
-    assert (answer.status, answer.body, answer.truncated, answer.headers.getall("x-a")) == (200, b"{}", False, ["1", "2"])
+    assert (answer.status, answer.body, answer.truncated, answer.headers.getall("x-a")) == (
+        200,
+        b"{}",
+        False,
+        ["1", "2"],
+    )
     assert 0 < answer.connect_ms <= answer.first_byte_ms <= answer.total_ms
     assert peer.requests[0][0].startswith(b"POST /hook?x=1 HTTP/1.1\r\n")
 
@@ -156,7 +163,9 @@ def test_nobody_listening_is_unreachable_and_not_sent():
             closed.bind(("127.0.0.1", 0))
             out = Outbound(LOOPBACK)
             try:
-                await out.request("POST", f"http://127.0.0.1:{closed.getsockname()[1]}/", total_timeout_s=2, max_bytes=9)
+                await out.request(
+                    "POST", f"http://127.0.0.1:{closed.getsockname()[1]}/", total_timeout_s=2, max_bytes=9
+                )
             finally:
                 await out.close()
 
@@ -245,7 +254,9 @@ def test_a_url_that_could_never_be_called_is_refused_at_the_door(url):
         check_url(url, [])
 
 
-@pytest.mark.parametrize("url", ["https://example.com", "http://example.com:8080/a?b=c#d", "https://8.8.8.8/", "HTTPS://EXAMPLE.com/"])
+@pytest.mark.parametrize(
+    "url", ["https://example.com", "http://example.com:8080/a?b=c#d", "https://8.8.8.8/", "HTTPS://EXAMPLE.com/"]
+)
 def test_a_public_url_passes_the_door(url):
     check_url(url, [])
 

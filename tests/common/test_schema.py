@@ -93,7 +93,10 @@ def test_a_schema_that_doubles_with_every_level_of_the_value_is_bounded():
     assert time.perf_counter() - started < 1
 
 
-@pytest.mark.parametrize("schema", [{"multipleOf": 1e-300}, {"pattern": r"\p{L}"}, True, {}, {"properties": {"$id": {}, "$ref": {"type": "integer"}}}])
+@pytest.mark.parametrize(
+    "schema",
+    [{"multipleOf": 1e-300}, {"pattern": r"\p{L}"}, True, {}, {"properties": {"$id": {}, "$ref": {"type": "integer"}}}],
+)
 def test_odd_but_valid_schemas_are_kept(schema):
     """Case 24."""
     assert isinstance(Validator(schema).ok({"$ref": 1}), bool)
@@ -104,12 +107,24 @@ def test_odd_but_valid_schemas_are_kept(schema):
     [
         ({"required": ["target"]}, {}, ("/target", "REQUIRED")),
         ({"additionalProperties": False}, {"surprise": 1}, ("/surprise", "ADDITIONAL_PROPERTIES")),
+        (
+            {"properties": {"a": {}}, "additionalProperties": False},
+            {"surprise": 1},
+            ("/surprise", "ADDITIONAL_PROPERTIES"),
+        ),
+        ({"properties": {"a": {"additionalProperties": False}}}, {"a": {"b": 1}}, ("/a/b", "ADDITIONAL_PROPERTIES")),
+        ({"unevaluatedItems": False}, [7], ("", "UNEVALUATED_ITEMS")),
+        ({"properties": {"a": False}}, {"a": 1}, ("/a", "FALSE_SCHEMA")),
         ({"unevaluatedProperties": False}, {"x/y": 1}, ("/x~1y", "UNEVALUATED_PROPERTIES")),
         ({"properties": {"a": {"items": {"maxLength": 2}}}}, {"a": ["x", "xyz"]}, ("/a/1", "MAX_LENGTH")),
         ({"propertyNames": {"maxLength": 2}}, {"abc": 1}, ("/abc", "PROPERTY_NAMES")),
         ({"type": "object"}, [], ("", "TYPE")),
         ({"properties": {"n": {"minimum": 2}}}, {"n": Decimal("1.5")}, ("/n", "MINIMUM")),
-        ({"properties": {"child": {"$ref": "#"}, "v": {"type": "integer"}}}, {"child": {"v": "x"}}, ("/child/v", "TYPE")),
+        (
+            {"properties": {"child": {"$ref": "#"}, "v": {"type": "integer"}}},
+            {"child": {"v": "x"}},
+            ("/child/v", "TYPE"),
+        ),
     ],
 )
 def test_the_pointer_names_the_wrong_member_itself(schema, value, error):
@@ -154,12 +169,16 @@ def test_shorthand_becomes_a_schema():
     }
 
 
-@pytest.mark.parametrize("schema", [{}, {"type": "string"}, {"type": ["string", "null"]}, {"properties": {"a": {}}}, {"$ref": "#/$defs/a"}])
+@pytest.mark.parametrize(
+    "schema", [{}, {"type": "string"}, {"type": ["string", "null"]}, {"properties": {"a": {}}}, {"$ref": "#/$defs/a"}]
+)
 def test_json_schema_is_no_shorthand(schema):
     assert shorthand(schema) is schema
 
 
-@pytest.mark.parametrize(("fields", "pointer"), [({"a": "strin"}, "/a"), ({"a": 5}, "/a"), ({"a": {"b/c": ["x"]}}, "/a/b~1c")])
+@pytest.mark.parametrize(
+    ("fields", "pointer"), [({"a": "strin"}, "/a"), ({"a": 5}, "/a"), ({"a": {"b/c": ["x"]}}, "/a/b~1c")]
+)
 def test_shorthand_with_an_unknown_type_is_refused(fields, pointer):
     with pytest.raises(SchemaRefused) as caught:
         shorthand(fields)

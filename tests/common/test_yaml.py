@@ -74,7 +74,13 @@ def test_everything_else_is_refused_with_a_place_and_at_once(raw):
 
 @pytest.mark.parametrize(
     ("raw", "line", "column"),
-    [(b"a: 1\nb: &x 2", 2, 4), (b"a: 1\r\na: 2", 2, 1), (b"a: b: c", 1, 5), (b"a: 1\rb: \0", 2, 4), (b"\xef\xbb\xbfa: \xff", 1, 4)],
+    [
+        (b"a: 1\nb: &x 2", 2, 4),
+        (b"a: 1\r\na: 2", 2, 1),
+        (b"a: b: c", 1, 5),
+        (b"a: 1\rb: \0", 2, 4),
+        (b"\xef\xbb\xbfa: \xff", 1, 4),
+    ],
 )
 def test_the_place_is_exact(raw, line, column):
     """Case 22."""
@@ -84,7 +90,13 @@ def test_the_place_is_exact(raw, line, column):
 
 @pytest.mark.parametrize(
     "raw",
-    [b"\xef\xbb\xbfa: 1\nb: [x]\n", b"a: 1\r\nb: [x]\r\n", b"a: 1\rb: [x]\r", b"---\na: 1\t# tab\there\nb: [x]\n...\n", b'{"a":1,"b":["x"]}'],
+    [
+        b"\xef\xbb\xbfa: 1\nb: [x]\n",
+        b"a: 1\r\nb: [x]\r\n",
+        b"a: 1\rb: [x]\r",
+        b"---\na: 1\t# tab\there\nb: [x]\n...\n",
+        b'{"a":1,"b":["x"]}',
+    ],
 )
 def test_a_mark_line_ends_and_comments_change_nothing(raw):
     """Case 22."""
