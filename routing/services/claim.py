@@ -127,8 +127,8 @@ def _any_due(now: dt.datetime) -> bool:
 def _claimed(row: tuple[Any, ...]) -> Claimed:
     (
         task_id, namespace, client, ability, correlation_id, trace_id, traceparent, session_id, call_path, priority,
-        state, seq, attempts, max_attempts, round_, idempotency_key, created_at, due_at, budget_at, deadline_at, timings,
-        version, request, waited_for,
+        state, seq, attempts, max_attempts, round_, idempotency_key, created_at, due_at, budget_at, deadline_at,
+        timings, version, request, waited_for,
     ) = row  # fmt: skip
     return Claimed(
         task_id, namespace, version, client, ability, correlation_id, trace_id, traceparent, session_id,
