@@ -64,7 +64,7 @@ def _carried(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
 
 
 def check_url(url: str, allow: Sequence[Network], *, resolve: bool = False) -> None:
-    """Refuse, at the door, a URL that could never be called; with `resolve` also a name that resolves to a refused address.
+    """Refuse, at the door, a URL that could never be called; with `resolve` also a name that leads to a refused address.
 
     Raises UrlRefused with the reason. What a name resolves to is checked again at each connection.
     """

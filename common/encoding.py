@@ -30,21 +30,23 @@ def dumps(obj: object) -> bytes:
 
 
 def _writable(value: Any) -> Any:
-    """The same tree with times as text and number types that msgspec does not know as Decimal."""
-    kind = type(value)
-    if kind in _UNCHANGED:
+    """The same tree in types that msgspec writes as they should be."""
+    if type(value) in _UNCHANGED:
         return value
-    if kind is dict or isinstance(value, dict):
+    if isinstance(value, dict):
         return {key if type(key) is str else _key(key): _writable(item) for key, item in value.items()}
-    if kind is list or isinstance(value, list | tuple):
+    if isinstance(value, list | tuple):
         return [_writable(item) for item in value]
+    return _plain_scalar(value)
+
+
+def _plain_scalar(value: Any) -> Any:
+    """Times as text, and subclasses, which msgspec does not know, as their base."""
     if isinstance(value, datetime):
         return rfc3339(value)
     if isinstance(value, Decimal):
         return Decimal(value)
-    if isinstance(value, str):  # lazy translations are no str, choices and safe strings are
-        return str.__str__(value)
-    return value
+    return str.__str__(value) if isinstance(value, str) else value
 
 
 def _key(key: object) -> str:

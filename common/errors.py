@@ -42,8 +42,8 @@ POINTER_LIMIT = 500
 
 
 class ReachError(Exception):
-    """An error for the caller: HTTP `status`, stable `code`, `title`, `detail`, `errors` with pointers, `retry_after` in
-    seconds, and `extra` members of the problem document."""
+    """An error for the caller: HTTP `status`, stable `code`, `title`, `detail`, `errors` with pointers, `retry_after`
+    in seconds, and `extra` members of the problem document."""
 
     status = 500
     code = "INTERNAL"
@@ -239,7 +239,7 @@ def _foreign() -> list[tuple[type[BaseException], Callable[[Any], ReachError]]]:
 
 
 def as_reach_error(exc: BaseException) -> ReachError | None:
-    """The caller-facing error of an exception of ours, of Django or of REST framework; None when it is a fault of ours."""
+    """The caller's error for an exception of ours, of Django or of REST framework; None when it is a fault of ours."""
     if isinstance(exc, ReachError):
         return exc
     return next((make(exc) for kind, make in _foreign() if isinstance(exc, kind)), None)

@@ -1,7 +1,7 @@
 """Strict JSON (RFC 8259): what one parser reads here, every later parser, PostgreSQL and the agent read alike.
 
-Refused: bad syntax, other encodings than UTF-8, a byte order mark, NaN and Infinity, numbers beyond a float, integers of
-over 4300 digits, NUL and half surrogate pairs in strings and keys, nesting over 64, duplicate keys at any depth.
+Refused: bad syntax, other encodings than UTF-8, a byte order mark, NaN and Infinity, numbers beyond a float, integers
+of over 4300 digits, NUL and half surrogate pairs in strings and keys, nesting over 64, duplicate keys at any depth.
 """
 
 import json

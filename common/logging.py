@@ -54,7 +54,7 @@ def log_event(
     cost_ms: float | None = None,
     **fields: Any,
 ) -> None:
-    """Log one event; `level` is debug, info, warning, error or critical; `fields` are JSON values named in camelCase."""
+    """Log one event; `level` is debug, info, warning, error or critical; `fields` are JSON values in camelCase."""
     number = _LEVELS[level]
     if not logger.isEnabledFor(number):
         return

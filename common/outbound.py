@@ -1,14 +1,14 @@
 """The only HTTP sockets out: callbacks, agents, probes and hooks all go through here.
 
-Each connection's very address is checked at the moment of connecting, so a name cannot be turned against the inside after
-it was looked at. Redirects are not followed, the environment's proxies and cookies are not used, TLS verifies the name.
+Each connection's very address is checked at the moment of connecting, so a name cannot be turned against the inside
+after it was looked at. Redirects are not followed, the environment's proxies and cookies are not used, TLS verifies the
+name.
 
-Nothing is ever sent twice. A kept connection that the peer closed just before our bytes came is BROKEN with `sent` true:
-nothing proves that they were not read. To make that rare, an idle connection is kept only `KEEP_ALIVE_S` seconds, less
-than the 5 s after which common servers close theirs.
+Nothing is ever sent twice. A kept connection that the peer closed just before our bytes came is BROKEN with `sent`
+true: nothing proves that they were not read. To make that rare, an idle connection is kept only `KEEP_ALIVE_S` seconds,
+less than the 5 s after which common servers close theirs.
 """
 
-import asyncio
 import socket
 import time
 from collections.abc import Mapping, Sequence
@@ -39,8 +39,8 @@ _BLOCKED_ERRNO = 9_999
 class OutboundError(Exception):
     """A request that got no full answer. `kind` is one of
 
-    BLOCKED (the address is not allowed), UNREACHABLE (no such name, nothing listens there, no route, connect timeout, TLS
-    failure), TIMEOUT (sent, no full answer in time), BROKEN (the connection died, or spoke no HTTP, after sending),
+    BLOCKED (the address is not allowed), UNREACHABLE (no such name, nothing listens there, no route, connect timeout,
+    TLS failure), TIMEOUT (sent, no full answer in time), BROKEN (the connection died, or spoke no HTTP, after sending),
     TOO_LARGE (the answer), BAD_URL. `sent` is true when bytes of the request may have left.
     """
 
@@ -79,7 +79,7 @@ class _Trip:
 class Outbound:
     """A pool of connections; make it inside the running loop that uses it, and `await close()` it at the end.
 
-    `allow` are the non-public networks that may be reached; `per_host` bounds the connections to one host (0: no bound).
+    `allow` are the non-public networks that may be reached; `per_host` bounds the connections to a host (0: no bound).
     """
 
     def __init__(self, allow: Sequence[Network] = (), *, user_agent: str = "Agent-Reach", per_host: int = 0) -> None:
@@ -156,7 +156,7 @@ class Outbound:
                 return await _read(response, trip, max_bytes, keep_bytes)
         except OutboundError:
             raise
-        except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
+        except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
             raise _typed(error, trip) from None
 
 
@@ -207,7 +207,7 @@ def _typed(error: Exception, trip: _Trip) -> OutboundError:
     if getattr(cause, "errno", None) == _BLOCKED_ERRNO:
         return OutboundError(BLOCKED, "the address is not reachable from here by policy")
     if trip.sent:
-        if isinstance(error, asyncio.TimeoutError):
+        if isinstance(error, TimeoutError):
             return OutboundError(TIMEOUT, "no full answer in time", sent=True)
         return OutboundError(BROKEN, f"the connection broke or spoke no HTTP ({type(error).__name__})", sent=True)
     if isinstance(cause, ConnectionRefusedError):
@@ -216,7 +216,7 @@ def _typed(error: Exception, trip: _Trip) -> OutboundError:
         return OutboundError(BAD_URL, "the URL cannot be used")
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return OutboundError(UNREACHABLE, "the name does not resolve")
-    if isinstance(error, asyncio.TimeoutError):
+    if isinstance(error, TimeoutError):
         return OutboundError(UNREACHABLE, "no connection in time")
     if isinstance(error, aiohttp.ClientSSLError):
         return OutboundError(UNREACHABLE, f"TLS failed ({type(cause).__name__})")

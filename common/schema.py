@@ -6,7 +6,7 @@ type (string, integer, int, float, number, boolean, bool, object, array, each wi
 So `{"type": "string"}` is JSON Schema, as is everything that names `type`, `properties`, `$ref` and the like.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,12 +22,12 @@ MAX_PARTS = 2000
 MAX_CHECKS = 50_000
 SHOWN = 100
 
-_ONE = ("additionalProperties", "unevaluatedProperties", "items", "unevaluatedItems", "contains", "propertyNames")
-_IN_PLACE_ONE = ("not", "if", "then", "else")
-_MANY = ("prefixItems",)
-_IN_PLACE_MANY = ("allOf", "anyOf", "oneOf")
-_NAMED = ("properties", "patternProperties", "$defs", "definitions")
-_IN_PLACE_NAMED = ("dependentSchemas",)
+_ONE = frozenset(
+    "additionalProperties unevaluatedProperties items unevaluatedItems contains propertyNames not if then else".split()
+)
+_MANY = frozenset({"prefixItems", "allOf", "anyOf", "oneOf"})
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_IN_PLACE = frozenset({"not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas"})
 _REFUSED = {"$id", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"}
 _TYPES = {
     "string": "string",
@@ -267,23 +267,17 @@ def _unescaped(step: str) -> str:
 
 def _children(node: dict[str, Any], at: str) -> Iterator[tuple[Any, str, bool]]:
     """(part, pointer, whether it applies to the same value) for each schema within a schema."""
-    for keywords, in_place in ((_ONE, False), (_IN_PLACE_ONE, True)):
-        for keyword in keywords:
-            if keyword in node:
-                yield node[keyword], f"{at}/{keyword}", in_place
-    for keywords, in_place in ((_MANY, False), (_IN_PLACE_MANY, True)):
-        for keyword in keywords:
-            if isinstance(node.get(keyword), list):
-                for index, child in enumerate(node[keyword]):
-                    yield child, f"{at}/{keyword}/{index}", in_place
-    for keywords, in_place in ((_NAMED, False), (_IN_PLACE_NAMED, True)):
-        for keyword in keywords:
-            if isinstance(node.get(keyword), dict):
-                for name, child in node[keyword].items():
-                    yield child, at + pointer((keyword, name)), in_place
+    for keyword, value in node.items():
+        here, in_place = at + pointer((keyword,)), keyword in _IN_PLACE
+        if keyword in _ONE:
+            yield value, here, in_place
+        elif keyword in _MANY and isinstance(value, list):
+            yield from ((child, f"{here}/{index}", in_place) for index, child in enumerate(value))
+        elif keyword in _NAMED and isinstance(value, dict):
+            yield from ((child, here + pointer((name,)), in_place) for name, child in value.items())
 
 
-_OUGHT = {
+_OUGHT: dict[str, Callable[[dict[str, Any]], str]] = {
     "type": lambda k: "must be " + " or ".join(k["types"]),
     "enum": lambda k: "must be one of " + _short(k["options"]),
     "const": lambda k: "must be " + _short(k["expected_value"]),

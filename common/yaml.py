@@ -97,7 +97,7 @@ def _place(text: str, position: int) -> tuple[int, int]:
 
 def _refuse(what: str, event: yaml.Event) -> NoReturn:
     mark = event.start_mark
-    raise MalformedYaml(what, mark.line + 1, mark.column + 1)
+    raise MalformedYaml(what, *((mark.line + 1, mark.column + 1) if mark else ()))
 
 
 class _Document:
@@ -120,7 +120,7 @@ class _Document:
 
     def _value(self, event: Any, depth: int) -> Any:
         if isinstance(event, yaml.AliasEvent):
-            _refuse(f"aliases (*{clean_text(event.anchor, 40)}) are not read here", event)
+            _refuse(f"aliases (*{clean_text(str(event.anchor), 40)}) are not read here", event)
         if event.anchor is not None:
             _refuse(f"anchors (&{clean_text(event.anchor, 40)}) are not read here", event)
         if event.tag is not None:
@@ -140,9 +140,9 @@ class _Document:
     def _mapping(self, depth: int) -> dict[str, Any]:
         members: dict[str, Any] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+            key = self._value(event, depth) if isinstance(event, yaml.ScalarEvent | yaml.AliasEvent) else None
+            if not isinstance(event, yaml.ScalarEvent):
                 _refuse("a key must be text", event)
-            key = self._value(event, depth)
             if not isinstance(key, str):
                 _refuse(f"a key must be text; put {clean_text(event.value, 40) or 'it'} in quotes", event)
             if key == "<<" and _is_plain(event):
