@@ -24,7 +24,7 @@ test: $(DEV_STAMP)
 
 ## make check   form, types, imports, migrations, translations
 check: $(DEV_STAMP)
-	@sh .ci/check $(PYTHON)
+	@$(PYTHON) -m pytest -q tests/reach_platform/test_form.py
 
 ## make bench   speed, beside a plain Django and Celery app
 bench: $(DEV_STAMP)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from reach_platform.embedded.place import Place, PlaceError
+from reach_platform.embedded.place import Place, PlaceError, remove_stale_homes
 from reach_platform.embedded.postgres import EmbeddedPostgres
 from reach_platform.embedded.redis import EmbeddedRedis
 from reach_platform.processes import RunningProcess, wait_for_end
@@ -25,6 +25,7 @@ class Servers:
         with ExitStack() as stack:
             stack.enter_context(lock_data_dir(self.place.data_dir))
             stack.callback(self._stop)
+            remove_stale_homes()
             for server in (EmbeddedPostgres(self.place), EmbeddedRedis(self.place)):
                 process = server.start()
                 self._running.append((server, process))
