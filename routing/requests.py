@@ -16,6 +16,7 @@ from common.schema import Validator
 from routing.request_schema import BATCH, REACH
 
 _ENVELOPE_DEPTH = 2  # an item of a batch stands inside an object and an array
+LAST_YEAR = 9000  # later, a time to live could lead beyond what a calendar here can say
 _EMPTY: dict[str, Any] = {}
 
 _reach = Validator(REACH)
@@ -190,13 +191,15 @@ def _plainer(error: dict[str, str]) -> dict[str, str]:
 
 
 def _time_errors(value: Any) -> FieldErrors:
-    """A day that the calendar does not have is beyond what a pattern finds."""
+    """A day that the calendar does not have, which no pattern finds, and a year that nobody means."""
     given = value.get("notBefore") if isinstance(value, dict) else None
     if isinstance(given, str):
         try:
-            parse_time(given)
+            far = parse_time(given).year > LAST_YEAR
         except ValueError as error:
             return [{"pointer": "/notBefore", "code": "FORMAT", "message": str(error)}]
+        if far:
+            return [{"pointer": "/notBefore", "code": "MAXIMUM", "message": f"must not be after {LAST_YEAR}"}]
     return []
 
 

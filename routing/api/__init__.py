@@ -1,0 +1,1 @@
+"""The callers' and agents' HTTP endpoints of tasks and routes: read, one service call, answer."""
