@@ -1,5 +1,6 @@
 """Which network addresses requests may go out to: public ones, and those that an operator allowed."""
 
+import functools
 import re
 import socket
 from collections.abc import Sequence
@@ -64,10 +65,13 @@ def _carried(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
 
 
 def check_url(url: str, allow: Sequence[Network], *, resolve: bool = False) -> None:
-    """Refuse, at the door, a URL that could never be called; with `resolve` also a name that leads to a refused address.
+    """Refuse, at the door, a URL that could never be called; with `resolve` also a name that leads to a refused
+    address.
 
     Raises UrlRefused with the reason. What a name resolves to is checked again at each connection.
     """
+    if not isinstance(url, str):
+        raise UrlRefused("a URL is text")
     parsed = parse_url(url)
     host = parsed.host or ""
     if _is_literal(host):
@@ -77,9 +81,10 @@ def check_url(url: str, allow: Sequence[Network], *, resolve: bool = False) -> N
         _check_name(host, parsed.port or 0, allow)
 
 
+@functools.lru_cache(maxsize=1024)
 def parse_url(url: str) -> URL:
     """An absolute http or https URL, in the spelling given. Raises UrlRefused with the reason."""
-    if not isinstance(url, str) or not url or len(url) > MAX_URL:
+    if not 0 < len(url) <= MAX_URL:
         raise UrlRefused(f"a URL has 1 to {MAX_URL} characters")
     if not _VISIBLE.fullmatch(url):
         raise UrlRefused("a URL is visible ASCII; encode other characters, and spaces, as %XX")

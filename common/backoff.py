@@ -37,8 +37,8 @@ def delay_ms(
 def retry_after(values: Sequence[str], now: datetime, cap: timedelta = RETRY_AFTER_CAP) -> timedelta | None:
     """The wait that Retry-After asks for, between zero and `cap`; None when there is none that makes sense.
 
-    `values` are all Retry-After values of the answer. Read are whole seconds (RFC 9110, 10.2.3) and HTTP dates in GMT; a
-    date in the past is zero. Several values count only if they are all the same.
+    `values` are all Retry-After values of the answer. Read are whole seconds (RFC 9110, 10.2.3) and HTTP dates in GMT;
+    a date in the past is zero. Several values count only if they are all the same.
     """
     distinct = {value.strip(" \t") for value in values}
     if len(distinct) != 1:

@@ -1,9 +1,10 @@
 """JSON Schema (draft 2020-12) for payloads: bounded in time, and never a look at the network or a file.
 
-Shorthand: `{"ticketTitle": "string", "score": "float?"}` lists fields and their types. A mapping is shorthand when it is
-not empty, uses no JSON Schema keyword as a key with a value that such a keyword can have, and each value is the name of a
-type (string, integer, int, float, number, boolean, bool, object, array, each with `?` when optional) or shorthand again.
-So `{"type": "string"}` is JSON Schema, as is everything that names `type`, `properties`, `$ref` and the like.
+Shorthand: `{"ticketTitle": "string", "score": "float?"}` lists fields and their types. A mapping is shorthand when it
+is not empty, uses no JSON Schema keyword as a key with a value that such a keyword can have, and each value is the
+name of a type (string, integer, int, float, number, boolean, bool, object, array, each with `?` when optional) or
+shorthand again. So `{"type": "string"}` is JSON Schema, as is everything that names `type`, `properties`, `$ref` and
+the like.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +24,18 @@ MAX_CHECKS = 50_000
 SHOWN = 100
 
 _ONE = frozenset(
-    "additionalProperties unevaluatedProperties items unevaluatedItems contains propertyNames not if then else".split()
+    [
+        "additionalProperties",
+        "unevaluatedProperties",
+        "items",
+        "unevaluatedItems",
+        "contains",
+        "propertyNames",
+        "not",
+        "if",
+        "then",
+        "else",
+    ]
 )
 _MANY = frozenset({"prefixItems", "allOf", "anyOf", "oneOf"})
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
@@ -41,9 +53,43 @@ _TYPES = {
     "array": "array",
 }
 _KEYWORDS = frozenset(
-    "$schema $id $ref $defs $anchor $comment definitions type enum const properties patternProperties required items "
-    "additionalProperties allOf anyOf oneOf not if then else format pattern minimum maximum minLength maxLength minItems "
-    "maxItems uniqueItems title description default examples".split()
+    [
+        "$schema",
+        "$id",
+        "$ref",
+        "$defs",
+        "$anchor",
+        "$comment",
+        "definitions",
+        "type",
+        "enum",
+        "const",
+        "properties",
+        "patternProperties",
+        "required",
+        "items",
+        "additionalProperties",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "if",
+        "then",
+        "else",
+        "format",
+        "pattern",
+        "minimum",
+        "maximum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+        "title",
+        "description",
+        "default",
+        "examples",
+    ]
 )
 _KEYWORDS_OF_TEXT = frozenset({"type", "$ref", "$schema", "$id", "$anchor", "$comment", "format", "pattern"})
 
@@ -239,7 +285,7 @@ class _Walk:
                     stack.append((child, iter(self.same_value.get(child, ()))))
 
     def parts(self) -> int:
-        """How many parts the schema has with every reference written out once; over MAX_PARTS when they are too many, or
+        """How many parts the schema has with every reference written out; over MAX_PARTS when they are too many, or
         when the schema holds itself more than once and so may double with every level of a value."""
         count, circles = 0, 0
         todo: list[tuple[int, tuple[int, ...]]] = [(id(self.root), ())]
@@ -351,7 +397,7 @@ def _short(value: Any) -> str:
 
 
 def shorthand(schema: dict[str, Any]) -> dict[str, Any]:
-    """A JSON Schema from shorthand (see above); JSON Schema itself is given back as it is. Fields not listed are allowed.
+    """A JSON Schema from shorthand (see above); JSON Schema is given back as it is. Fields not listed are allowed.
 
     Raises SchemaRefused where a mapping is neither.
     """

@@ -1,16 +1,17 @@
 """Who sent this, and is it what they sent: RFC 9421 signatures in one profile, and Standard Webhooks.
 
-The profile: hmac-sha256 over `@method`, `@path`, `@query` and `content-digest` (RFC 9530, sha-256, also of an empty body)
-with `created`, `keyid`, `alg` and `nonce`; the HMAC key is the UTF-8 of the secret key. The path and the query are signed
-in the very spelling that goes over the wire: nothing is decoded, sorted or re-encoded; `@query` of no query is `?`.
+The profile: hmac-sha256 over `@method`, `@path`, `@query` and `content-digest` (RFC 9530, sha-256, also of an empty
+body) with `created`, `keyid`, `alg` and `nonce`; the HMAC key is the UTF-8 of the secret key. The path and the query
+are signed in the very spelling that goes over the wire: nothing is decoded, sorted or re-encoded; `@query` of no query
+is `?`.
 
-The signature base, each line as shown and without a line end at the last:
+The signature base, each line as shown and without a line end at the last (whose middle is left out here):
 
     "@method": POST
     "@path": /v1/reach
     "@query": ?
     "content-digest": sha-256=:…:
-    "@signature-params": ("@method" "@path" "@query" "content-digest");created=1767323045;keyid="AK";alg="hmac-sha256";nonce="…"
+    "@signature-params": ("@method" "@path" "@query" "content-digest");created=1767323045;keyid="AK";…;nonce="…"
 """
 
 import base64
@@ -100,8 +101,9 @@ def verify(
 ) -> Signed:
     """Check a request's signature; nonces are for the caller to remember, for at least twice `max_skew` seconds.
 
-    `path` and `query` (without `?`) are as on the wire, `headers` find their values in any case of the name, `secret_of`
-    gives the secrets of an access key (two while keys overlap) or None. Raises BadSignature, and nothing else.
+    `path` and `query` (without `?`) are as on the wire, `headers` find their values in any case of the name,
+    `secret_of` gives the secrets of an access key (two while keys overlap) or None. Raises BadSignature, and nothing
+    else.
     """
     digest_header, input_header, signature_header = (
         _header(headers, name) for name in ("Content-Digest", "Signature-Input", "Signature")

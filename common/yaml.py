@@ -73,7 +73,8 @@ def plain(value: Any) -> Any:
 
 
 def _text(raw: bytes, max_bytes: int) -> str:
-    """The document's text without byte order mark, checked for what libyaml would let pass or report without a place."""
+    """The document's text without byte order mark, checked for what libyaml would let pass or report without a
+    place."""
     if len(raw) > max_bytes:
         raise MalformedYaml(f"the document may have at most {max_bytes} bytes")
     if raw.startswith(_UTF16):

@@ -77,13 +77,23 @@ def test_each_error_is_a_problem_document(kind):
 @pytest.mark.parametrize(
     ("raised", "code"),
     [
-        (drf.ParseError(), "BAD_REQUEST"), (drf.NotAuthenticated(), "UNAUTHENTICATED"), (drf.AuthenticationFailed(), "UNAUTHENTICATED"),
-        (drf.PermissionDenied(), "FORBIDDEN"), (drf.NotFound(), "NOT_FOUND"), (drf.MethodNotAllowed("PUT"), "METHOD_NOT_ALLOWED"),
-        (drf.NotAcceptable(), "NOT_ACCEPTABLE"), (drf.UnsupportedMediaType("x/y"), "UNSUPPORTED_MEDIA_TYPE"), (drf.Throttled(3), "RATE_LIMITED"),
-        (Http404(), "NOT_FOUND"), (PermissionDenied(), "FORBIDDEN"), (RequestDataTooBig(), "BODY_TOO_LARGE"),
-        (SuspiciousOperation(), "BAD_REQUEST"), (OperationalError("server closed"), "NOT_READY"), (KeyError("secret"), "INTERNAL"),
+        (drf.ParseError(), "BAD_REQUEST"),
+        (drf.NotAuthenticated(), "UNAUTHENTICATED"),
+        (drf.AuthenticationFailed(), "UNAUTHENTICATED"),
+        (drf.PermissionDenied(), "FORBIDDEN"),
+        (drf.NotFound(), "NOT_FOUND"),
+        (drf.MethodNotAllowed("PUT"), "METHOD_NOT_ALLOWED"),
+        (drf.NotAcceptable(), "NOT_ACCEPTABLE"),
+        (drf.UnsupportedMediaType("x/y"), "UNSUPPORTED_MEDIA_TYPE"),
+        (drf.Throttled(3), "RATE_LIMITED"),
+        (Http404(), "NOT_FOUND"),
+        (PermissionDenied(), "FORBIDDEN"),
+        (RequestDataTooBig(), "BODY_TOO_LARGE"),
+        (SuspiciousOperation(), "BAD_REQUEST"),
+        (OperationalError("server closed"), "NOT_READY"),
+        (KeyError("secret"), "INTERNAL"),
     ],
-)  # fmt: skip
+)
 def test_exceptions_of_the_frameworks_have_their_codes(raised, code):
     assert answer(raised)[1]["code"] == code
 
@@ -133,8 +143,16 @@ def test_a_serializers_nested_errors_get_pointers():
     ]
 
 
-@pytest.mark.parametrize(("path", "kind"), [("/v1/x", "application/problem+json"), ("/a2a/x", "application/problem+json"),
-                                            ("/mcp", "application/problem+json"), ("/console/x", "text/html"), ("/v1x", "text/html")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/v1/x", "application/problem+json"),
+        ("/a2a/x", "application/problem+json"),
+        ("/mcp", "application/problem+json"),
+        ("/console/x", "text/html"),
+        ("/v1x", "text/html"),
+    ],
+)
 def test_plain_django_answers_problems_to_programs_and_pages_to_people(path, kind):
     request = RequestFactory().get(path)
     made = [

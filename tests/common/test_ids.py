@@ -64,7 +64,7 @@ def test_the_canonical_spelling_of_an_id_is_read(text):
         "",
         "a" * 32,
         "a" * 36,
-        "{%s}" % uuid.uuid4(),
+        f"{{{uuid.uuid4()}}}",
         f"urn:uuid:{uuid.uuid4()}",
         f" {uuid.uuid4()}",
         f"{uuid.uuid4()}\n",
@@ -100,9 +100,20 @@ def test_a_traceparent_is_read():
 
 @pytest.mark.parametrize(
     "text",
-    [None, "", "x", f"ff-{TRACE}-{SPAN}-01", f"00-{TRACE}-{SPAN}-01-x", f"00-{TRACE.upper()}-{SPAN}-01", f"00-{'0' * 32}-{SPAN}-01",
-     f"00-{TRACE}-{'0' * 16}-01", f"00-{TRACE}-{SPAN}", f"00-{TRACE}-{SPAN}-01\n", f"cc-{TRACE}-{SPAN}-01x"],
-)  # fmt: skip
+    [
+        None,
+        "",
+        "x",
+        f"ff-{TRACE}-{SPAN}-01",
+        f"00-{TRACE}-{SPAN}-01-x",
+        f"00-{TRACE.upper()}-{SPAN}-01",
+        f"00-{'0' * 32}-{SPAN}-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        f"00-{TRACE}-{SPAN}",
+        f"00-{TRACE}-{SPAN}-01\n",
+        f"cc-{TRACE}-{SPAN}-01x",
+    ],
+)
 def test_a_broken_traceparent_is_none(text):
     assert ids.parse_traceparent(text) is None
 
@@ -130,10 +141,28 @@ def test_an_offset_is_understood(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "2026-01-02", "2026-01-02T03:04:05", "2026-01-02T03:04Z", "2026-13-02T03:04:05Z", "2026-02-30T03:04:05Z", "2026-01-02T24:00:00Z",
-     "2026-01-02T03:04:60Z", "1767323045", "２026-01-02T03:04:05Z", "2026-01-02T03:04:05+24:00", "0001-01-01T00:00:00+23:00",
-     "9999-12-31T23:59:59-01:00", "2026-W01-1T03:04:05Z", " 2026-01-02T03:04:05Z", "2026-01-02T03:04:05.Z", "2026-01-02T03:04:05Z\n", None, 5],
-)  # fmt: skip
+    [
+        "",
+        "2026-01-02",
+        "2026-01-02T03:04:05",
+        "2026-01-02T03:04Z",
+        "2026-13-02T03:04:05Z",
+        "2026-02-30T03:04:05Z",
+        "2026-01-02T24:00:00Z",
+        "2026-01-02T03:04:60Z",
+        "1767323045",
+        "２026-01-02T03:04:05Z",
+        "2026-01-02T03:04:05+24:00",
+        "0001-01-01T00:00:00+23:00",
+        "9999-12-31T23:59:59-01:00",
+        "2026-W01-1T03:04:05Z",
+        " 2026-01-02T03:04:05Z",
+        "2026-01-02T03:04:05.Z",
+        "2026-01-02T03:04:05Z\n",
+        None,
+        5,
+    ],
+)
 def test_what_is_no_moment_is_refused(text):
     """Case 36."""
     with pytest.raises(ValueError, match=r"\w"):

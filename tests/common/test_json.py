@@ -124,9 +124,29 @@ def test_duplicate_keys_are_refused_at_any_depth(raw, where):
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b" \n", b"{", b"{} x", b"{}{}", b"{'a':1}", b'{"a":01}', b"[1,]", b"\xff", b'"\xed\xa0\x80"', b"\xef\xbb\xbf{}",
-     '{"a":1}'.encode("utf-16"), b"+1", b".5", b"1.", b'"\\x"', b'"a\nb"', b"nul", b"// x\n1", b"\x00"],
-)  # fmt: skip
+    [
+        b"",
+        b" \n",
+        b"{",
+        b"{} x",
+        b"{}{}",
+        b"{'a':1}",
+        b'{"a":01}',
+        b"[1,]",
+        b"\xff",
+        b'"\xed\xa0\x80"',
+        b"\xef\xbb\xbf{}",
+        '{"a":1}'.encode("utf-16"),
+        b"+1",
+        b".5",
+        b"1.",
+        b'"\\x"',
+        b'"a\nb"',
+        b"nul",
+        b"// x\n1",
+        b"\x00",
+    ],
+)
 def test_what_is_no_json_is_refused(raw):
     with pytest.raises(MalformedJson):
         json.parse(raw)

@@ -25,8 +25,16 @@ def test_an_event_has_the_agreed_members(log):
     log_event(log, "task.accepted", message="in", trace_id="t", task_id="i", agent_id="a", cost_ms=1.5, queueMs=3)
     (line,) = log.lines()
     assert line.pop("ts").endswith("Z")
-    assert line == {"level": "info", "event": "task.accepted", "traceId": "t", "taskId": "i", "agentId": "a", "costMs": 1.5,
-                    "queueMs": 3, "message": "in"}  # fmt: skip
+    assert line == {
+        "level": "info",
+        "event": "task.accepted",
+        "traceId": "t",
+        "taskId": "i",
+        "agentId": "a",
+        "costMs": 1.5,
+        "queueMs": 3,
+        "message": "in",
+    }
 
 
 def test_what_is_unknown_is_left_out_and_what_is_below_the_level_too(log):

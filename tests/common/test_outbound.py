@@ -2,15 +2,23 @@
 
 import asyncio
 import contextlib
-import struct
 import socket
+import ssl
+import struct
+from datetime import timedelta
 from ipaddress import ip_network
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from common.addresses import UrlRefused, check_url, is_allowed
+from common.clock import now
 from common.outbound import Outbound, OutboundError
 
+NOW = now()
 LOOPBACK = [ip_network("127.0.0.0/8"), ip_network("::1/128")]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-A: 1\r\nX-A: 2\r\n\r\n{}"
 
@@ -174,6 +182,41 @@ def test_nobody_listening_is_unreachable_and_not_sent():
     assert (caught.value.kind, caught.value.sent) == ("UNREACHABLE", False)
 
 
+def test_tls_must_show_a_certificate_for_the_name(tmp_path):
+    """Cases 9 and 41."""
+
+    async def run():
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self_signed(tmp_path))
+        peer = Peer(OK)
+        server = await asyncio.start_server(peer.serve, "127.0.0.1", 0, ssl=context)
+        out = Outbound(LOOPBACK)
+        url = f"https://localhost:{server.sockets[0].getsockname()[1]}/"
+        with pytest.raises(OutboundError) as caught:
+            await out.request("POST", url, total_timeout_s=2, max_bytes=9)
+        await out.close()
+        server.close()
+        return caught.value, peer
+
+    error, peer = asyncio.run(run())
+    assert (error.kind, error.sent, peer.requests) == ("UNREACHABLE", False, [])
+
+
+def self_signed(folder):
+    """A file with a key and a certificate for localhost that nobody vouches for."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1, NOW - timedelta(days=1), NOW + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, SHA256())
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path = folder / "both.pem"
+    path.write_bytes(private + certificate.public_bytes(Encoding.PEM))
+    return path
+
+
 def test_an_unknown_name_is_unreachable_and_not_sent():
     error, _ = ask(OK, host="nobody.invalid")
     assert (error.kind, error.sent) == ("UNREACHABLE", False)
@@ -217,9 +260,37 @@ def test_the_environments_proxy_and_cookies_are_not_used(monkeypatch):
 
 @pytest.mark.parametrize(
     "address",
-    "127.0.0.1 0.0.0.0 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 192.0.2.1 198.51.100.1 203.0.113.9 198.18.0.1 "
-    "224.0.0.1 255.255.255.255 240.0.0.1 :: ::1 ::ffff:127.0.0.1 ::ffff:10.0.0.1 fe80::1 fe80::1%eth0 fc00::1 ff02::1 "
-    "2001:db8::1 64:ff9b::7f00:1 64:ff9b::a00:1 2002:7f00:1:: 2001::1 fec0::1 nonsense".split(),
+    [
+        "127.0.0.1",
+        "0.0.0.0",
+        "10.1.2.3",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "192.0.2.1",
+        "198.51.100.1",
+        "203.0.113.9",
+        "198.18.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "240.0.0.1",
+        "::",
+        "::1",
+        "::ffff:127.0.0.1",
+        "::ffff:10.0.0.1",
+        "fe80::1",
+        "fe80::1%eth0",
+        "fc00::1",
+        "ff02::1",
+        "2001:db8::1",
+        "64:ff9b::7f00:1",
+        "64:ff9b::a00:1",
+        "2002:7f00:1::",
+        "2001::1",
+        "fec0::1",
+        "nonsense",
+    ],
 )
 def test_inner_addresses_are_not_allowed(address):
     """Case 9."""
@@ -240,14 +311,42 @@ def test_an_operator_may_allow_a_private_network():
 @pytest.mark.parametrize(
     "url",
     [
-        "", "ftp://example.com/", "file:///etc/passwd", "example.com", "http://", "http:///x", "//example.com/", "http://a:b@example.com/",
-        "http://@example.com/", "http://example.com:0/", "http://example.com:99999/", "http://example.com:x/", "http://exa mple.com/",
-        "http://example.com/é", "http://example.com/\n", "http://127.0.0.1/", "http://[::1]/", "http://[::ffff:127.0.0.1]/",
-        "http://2130706433/", "http://0x7f000001/", "http://0177.0.0.1/", "http://127.1/", "http://127.0.0.1./", "http://0/",
-        "http://[::1", "http://[fe80::1%25eth0]/", "http://example.com\\@127.0.0.1/", "http://exa_mple..com/", "http://%31%32%37.0.0.1/",
-        "javascript:alert(1)", "http://" + "a" * 64 + ".com/", "http://example.com/" + "a" * 2048,
+        "",
+        "ftp://example.com/",
+        "file:///etc/passwd",
+        "example.com",
+        "http://",
+        "http:///x",
+        "//example.com/",
+        "http://a:b@example.com/",
+        "http://@example.com/",
+        "http://example.com:0/",
+        "http://example.com:99999/",
+        "http://example.com:x/",
+        "http://exa mple.com/",
+        "http://example.com/é",
+        "http://example.com/\n",
+        "http://127.0.0.1/",
+        "http://[::1]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://2130706433/",
+        "http://0x7f000001/",
+        "http://0177.0.0.1/",
+        "http://127.1/",
+        "http://127.0.0.1./",
+        "http://0/",
+        "http://[::1",
+        "http://[fe80::1%25eth0]/",
+        "http://example.com\\@127.0.0.1/",
+        "http://exa_mple..com/",
+        "http://%31%32%37.0.0.1/",
+        "javascript:alert(1)",
+        "http://" + "a" * 64 + ".com/",
+        "http://example.com/" + "a" * 2048,
+        None,
+        ["http://example.com/"],
     ],
-)  # fmt: skip
+)
 def test_a_url_that_could_never_be_called_is_refused_at_the_door(url):
     """Case 9."""
     with pytest.raises(UrlRefused):

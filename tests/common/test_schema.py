@@ -44,9 +44,21 @@ def test_a_reference_that_leads_out_nowhere_or_round_is_refused(schema, pointer)
 
 @pytest.mark.parametrize(
     "schema",
-    [{"pattern": "("}, {"patternProperties": {"(": {}}}, {"pattern": "(?=a)"}, {"multipleOf": 0}, {"minimum": "3"}, {"type": "strin"},
-     {"properties": 5}, [], "x", nested(66), {"description": "x" * 300_000}, {"minimum": float("nan")}],
-)  # fmt: skip
+    [
+        {"pattern": "("},
+        {"patternProperties": {"(": {}}},
+        {"pattern": "(?=a)"},
+        {"multipleOf": 0},
+        {"minimum": "3"},
+        {"type": "strin"},
+        {"properties": 5},
+        [],
+        "x",
+        nested(66),
+        {"description": "x" * 300_000},
+        {"minimum": float("nan")},
+    ],
+)
 def test_an_impossible_schema_is_refused_when_made(schema):
     """Cases 15 and 24."""
     with pytest.raises(SchemaRefused):

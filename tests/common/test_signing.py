@@ -106,10 +106,16 @@ def test_a_known_signature():
 @pytest.mark.parametrize(
     "changed",
     [
-        {"target": "/v1/reach/"}, {"target": "/v1/Reach"}, {"target": "/v1/reach?"[:-1] + "?a="}, {"body": b"{ }"}, {"body": b""},
-        {"method": "PUT"}, {"secrets": ("other",)}, {"target": "/v1/%72each"},
+        {"target": "/v1/reach/"},
+        {"target": "/v1/Reach"},
+        {"target": "/v1/reach?"[:-1] + "?a="},
+        {"body": b"{ }"},
+        {"body": b""},
+        {"method": "PUT"},
+        {"secrets": ("other",)},
+        {"target": "/v1/%72each"},
     ],
-)  # fmt: skip
+)
 def test_any_change_spoils_the_signature(changed):
     """Case 35."""
     with pytest.raises(BadSignature):
@@ -141,9 +147,27 @@ def test_a_time_within_the_window_is_accepted(offset):
 
 @pytest.mark.parametrize(
     "created",
-    [TS - 301, TS + 301, TS * 1000, f"{TS}.0", "nan", "inf", "1e9", "1_700_000_000", "١٧٠٠٠٠٠٠٠٠", "9" * 5000, "", f"+{TS}", f"-{TS}", f'"{TS}"',
-     f" {TS}", f"{TS} ", f"{TS}junk", "?1"],
-)  # fmt: skip
+    [
+        TS - 301,
+        TS + 301,
+        TS * 1000,
+        f"{TS}.0",
+        "nan",
+        "inf",
+        "1e9",
+        "1_700_000_000",
+        "١٧٠٠٠٠٠٠٠٠",
+        "9" * 5000,
+        "",
+        f"+{TS}",
+        f"-{TS}",
+        f'"{TS}"',
+        f" {TS}",
+        f"{TS} ",
+        f"{TS}junk",
+        "?1",
+    ],
+)
 def test_any_other_time_is_refused(created):
     """Case 36."""
     with pytest.raises(BadSignature):
@@ -159,10 +183,19 @@ def test_exactly_the_four_components_must_be_covered(cover):
 
 @pytest.mark.parametrize(
     "tail",
-    ['', ';keyid="AK"', ';keyid="AK";alg="hmac-sha256"', ';alg="hmac-sha256";nonce="n"', ';keyid="AK";alg="hmac-sha512";nonce="n"',
-     ';keyid="";alg="hmac-sha256";nonce="n"', ';keyid="AK";alg="hmac-sha256";nonce=""', ';keyid=AK;alg="hmac-sha256";nonce="n"',
-     ';keyid="AK";keyid="AK";alg="hmac-sha256";nonce="n"', ';keyid="nobody";alg="hmac-sha256";nonce="n"'],
-)  # fmt: skip
+    [
+        "",
+        ';keyid="AK"',
+        ';keyid="AK";alg="hmac-sha256"',
+        ';alg="hmac-sha256";nonce="n"',
+        ';keyid="AK";alg="hmac-sha512";nonce="n"',
+        ';keyid="";alg="hmac-sha256";nonce="n"',
+        ';keyid="AK";alg="hmac-sha256";nonce=""',
+        ';keyid=AK;alg="hmac-sha256";nonce="n"',
+        ';keyid="AK";keyid="AK";alg="hmac-sha256";nonce="n"',
+        ';keyid="nobody";alg="hmac-sha256";nonce="n"',
+    ],
+)
 def test_keyid_nonce_and_algorithm_must_be_there_once(tail):
     with pytest.raises(BadSignature):
         check(by_hand(tail=tail))
