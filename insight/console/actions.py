@@ -19,14 +19,17 @@ from insight.console.views import for_viewers, visible_journey
 from insight.console.words import done_words
 from insight.journey import Journey
 from registry.services import audit
-from routing.services import cancel, retry
 
 
 def _cancel(found: Journey, actor: str, at: datetime) -> Any:
+    from routing.services import cancel
+
     return cancel.cancel(found.task.id, actor, at)
 
 
 def _retry(found: Journey, actor: str, at: datetime) -> Any:
+    from routing.services import retry
+
     return retry.retry(found.task.id, actor, at)
 
 
