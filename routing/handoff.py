@@ -1,7 +1,7 @@
 """Waits and streams: what a view leaves for the web server's event loop, so that they hold no thread.
 
-A view sets `response.hand_off`; the front then awaits `hand_off.respond(send, receive, answer)`, where `receive` returns
-once the client is gone or the server stops, and `answer` is the view's response, ready for the wire.
+A view sets `response.hand_off`; the front then awaits `hand_off.respond(send, receive, answer)`, where `receive`
+returns once the client is gone or the server stops, and `answer` is the view's response, ready for the wire.
 """
 
 import asyncio

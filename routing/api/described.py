@@ -157,7 +157,7 @@ EVENTS = _entry(
     "Follow a task (server-sent events)",
     {(200, "text/event-stream"): OpenApiResponse({"type": "string"}, "Ends with the final state")},
     NotFound,
-    description="`id` is the event's seq, `event` its name, `data` the journey's event as JSON. Comments keep it alive.",
+    description="`id` is the event's seq, `event` its name, `data` the journey's event as JSON.",
     parameters=(_header("Last-Event-ID", "Go on after this seq."),),
 )
 _TAKEN = {200: OpenApiResponse({"type": "object"}, "Taken, or taken before")}

@@ -3,6 +3,7 @@
 from typing import Any
 
 from registry.api.view import OBJECT, STRING, TIME
+from routing.documents import TIMINGS
 from routing.route_tables import ROUTE
 from routing.states import TaskError, TaskState
 
@@ -79,12 +80,7 @@ TASK_DOCUMENT = _shape(
         },
         "progress": {"type": ["object", "null"]},
         "confirmations": _shape(dict.fromkeys(("sentAt", "receivedAt", "completedAt"), TIME)),
-        "timings": _shape(
-            dict.fromkeys(
-                ("queuedMs", "discoveryMs", "routingMs", "poolWaitMs", "connectMs", "agentMs", "callbackMs", "totalMs"),
-                _MS,
-            )
-        ),
+        "timings": _shape(dict.fromkeys(TIMINGS, _MS)),
         "callback": _shape(
             {
                 "state": {"enum": ["NONE", "PENDING", "DELIVERED", "DEAD"]},
