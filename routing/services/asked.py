@@ -13,7 +13,7 @@ class CallbackAsk(msgspec.Struct, rename="camel"):
     url: str | None = None
     topic: str | None = None
     auth_token: str | None = None  # as stored: encrypted
-    events: list[str] = ["final"]
+    events: tuple[str, ...] = ("final",)
 
 
 class _Request(msgspec.Struct):
