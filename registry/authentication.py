@@ -90,8 +90,9 @@ def _by_signature(request: Request) -> Principal:
 
 
 def _signature_headers(request: Request) -> dict[str, str]:
-    names = {"Content-Digest": "HTTP_CONTENT_DIGEST", "Signature-Input": "HTTP_SIGNATURE_INPUT", "Signature": "HTTP_SIGNATURE"}
-    return {name: request.META[key] for name, key in names.items() if key in request.META}
+    names = ("Content-Digest", "Signature-Input", "Signature")
+    keys = {name: "HTTP_" + name.upper().replace("-", "_") for name in names}
+    return {name: request.META[key] for name, key in keys.items() if key in request.META}
 
 
 def _target(request: Request) -> tuple[str, str]:

@@ -34,10 +34,9 @@ class Evidence:
 def next_state(evidence: Evidence, now: datetime) -> tuple[str, str]:
     """(state, reason); the same state means no move, and the reason is then empty."""
     state = evidence.state
-    if evidence.left:
-        return _move(state, InstanceState.OFFLINE, "it left")
-    if _is_lost(evidence, now):
-        return _move(state, InstanceState.OFFLINE, f"not heard for {LOST_AFTER.seconds} s")
+    if evidence.left or _is_lost(evidence, now):
+        why = "it left" if evidence.left else f"not heard for {LOST_AFTER.seconds} s"
+        return _move(state, InstanceState.OFFLINE, why)
     if state == InstanceState.OFFLINE:
         return (InstanceState.NEW, "heard again") if evidence.last_heard_at else (state, "")
     if evidence.complaint:

@@ -52,25 +52,33 @@ def read(raw: bytes, content_type: str, agent_id: str, *, strict: bool, check_ad
 
     Raises MalformedJson, MalformedYaml, or ManifestInvalid with all errors; `strict` makes warnings errors.
     """
-    found = yaml.parse(raw) if "yaml" in content_type else json.parse(raw.removeprefix(b"\xef\xbb\xbf"))
+    if "yaml" in content_type:
+        found = as_written(yaml.parse(raw), MANIFEST)
+    else:
+        found = json.parse(raw.removeprefix(b"\xef\xbb\xbf"))
     return check(found, agent_id, strict=strict, check_address=check_address)
 
 
 def check(found: Any, agent_id: str, *, strict: bool, check_address: CheckAddress) -> Manifest:
     """The manifest of a parsed document. Raises ManifestInvalid with all errors."""
-    written = as_written(found, MANIFEST)
-    errors = _VALIDATOR.errors(written, limit=50)
+    errors = _VALIDATOR.errors(found, limit=50)
     if errors:
         raise ManifestInvalid(errors)
-    document = plain_numbers(written)
-    schemas, problems = _schemas(written["spec"]["capabilities"])
+    document = plain_numbers(found)
+    schemas, problems = _schemas(found["spec"]["capabilities"])
     problems += [*_wrong_name(document, agent_id), *_doubles(document), *_mappings(document)]
     problems += _addresses(document["spec"], check_address)
     if problems:
         raise ManifestInvalid(problems)
     capabilities = tuple(
-        CapabilityDocument(spec["name"], spec.get("description", ""), schemas[i, "inputSchema"], schemas[i, "outputSchema"], spec)
-        for i, spec in enumerate(document["spec"]["capabilities"])
+        CapabilityDocument(
+            name=spec["name"],
+            description=spec.get("description", ""),
+            input_schema=schemas[index, "inputSchema"],
+            output_schema=schemas[index, "outputSchema"],
+            spec=spec,
+        )
+        for index, spec in enumerate(document["spec"]["capabilities"])
     )
     warnings = tuple(_warnings(document["spec"], capabilities))
     if strict and warnings:
@@ -155,7 +163,7 @@ def _doubles(document: dict[str, Any]) -> Iterator[FieldError]:
     for index, capability in enumerate(document["spec"]["capabilities"]):
         if capability["name"] in seen:
             at = f"/spec/capabilities/{index}/name"
-            yield _error(at, "DUPLICATE", f"{capability['name']!r} is declared twice; each capability needs its own name")
+            yield _error(at, "DUPLICATE", f"{capability['name']!r} is declared twice")
         seen.add(capability["name"])
 
 

@@ -123,9 +123,7 @@ PROBE = obj({
     "command": maybe(text(128)),
 })  # fmt: skip
 
-RESOURCES = named(
-    obj({"degradedBelow": {"type": "number"}, "degradedAbove": {"type": "number"}}, minProperties=1), 50
-)
+RESOURCES = named(obj({"degradedBelow": {"type": "number"}, "degradedAbove": {"type": "number"}}, minProperties=1), 50)
 
 SPEC = obj(
     {
@@ -154,11 +152,13 @@ SPEC = obj(
     required=("capabilities",),
 )  # fmt: skip
 
+METADATA = obj({"name": {"type": "string", "pattern": AGENT_ID}, "version": VERSION}, required=("name", "version"))
+
 MANIFEST = obj(
     {
         "apiVersion": one_of("agent-reach/v1"),
         "kind": one_of("AgentManifest"),
-        "metadata": obj({"name": {"type": "string", "pattern": AGENT_ID}, "version": VERSION}, required=("name", "version")),
+        "metadata": METADATA,
         "spec": SPEC,
     },
     required=("apiVersion", "kind", "metadata", "spec"),

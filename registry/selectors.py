@@ -56,9 +56,9 @@ class InstanceRow:
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """`spec` is the manifest's spec (limits, protocol, channels, adapter, endpoints, cost); `signing` the pair that the
-    platform's requests to this agent are signed with. Instances are all that did not leave, whatever their state; an address that an instance
-    lacks is the manifest's."""
+    """`spec` is the manifest's spec (limits, protocol, channels, adapter, endpoints, cost); `signing` is the pair that
+    the platform's requests to this agent are signed with. Instances are all that did not leave, whatever their state;
+    an address that an instance lacks is the manifest's."""
 
     agent_id: str
     display_name: str

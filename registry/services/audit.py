@@ -1,5 +1,6 @@
 """The append-only log of every change and of every human action."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -25,3 +26,16 @@ def record(
         at=now, actor=actor[:200], action=action, object=object[:300], namespace=namespace, before=before, after=after,
         ip=ip[:64],
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Author:
+    """Who does something, when, and from which address."""
+
+    actor: str
+    now: datetime
+    ip: str = ""
+
+    def did(self, action: str, object: str, *, namespace: str = "", before: Any = None, after: Any = None) -> None:
+        """Record it within the caller's transaction."""
+        record(self.actor, action, object, namespace=namespace, before=before, after=after, ip=self.ip, now=self.now)

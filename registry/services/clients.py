@@ -14,7 +14,8 @@ from common.signing import new_webhook_secret
 from registry import selectors
 from registry.credential_cache import CACHE
 from registry.models import Client, Credential, Namespace
-from registry.services import audit, changes
+from registry.services import changes
+from registry.services.audit import Author
 from registry.services.credentials import Issued, end_after, issue
 
 DEFAULT_SCOPES = ("tasks:write", "tasks:read", "catalog:read", "route")
@@ -68,9 +69,9 @@ def create(
             },
         )
         if not made:
-            raise StateConflict(f"there is a client {name} in {namespace} already; rotate its key, or choose another name")
+            raise StateConflict(f"there is a client {name} in {namespace} already; rotate its key instead")
         issued = issue(Credential.Kind.CLIENT, granted, namespace=namespace, client=client)
-        _record("client.create", client, actor, now, ip, after=describe(client, granted))
+        _record("client.create", client, Author(actor, now, ip), after=describe(client, granted))
         changes.touch(namespace)
     return NewClient(client, granted, issued, secret)
 
@@ -89,7 +90,8 @@ def rotate(
         older = [_ended(one, until) for one in selectors.open_secrets(client.callback_secrets)]
         client.callback_secrets = _sealed([{"secret": secret, "until": None}, *_still_good(older, now)])
         client.save(update_fields=["callback_secrets"])
-        _record("client.rotate", client, actor, now, ip, after={"accessKey": issued.access_key, "until": rfc3339(until)})
+        after = {"accessKey": issued.access_key, "oldUntil": rfc3339(until)}
+        _record("client.rotate", client, Author(actor, now, ip), after=after)
         transaction.on_commit(selectors.forget_callback_secrets)
         changes.touch(namespace)
     return NewClient(client, scopes, issued, secret)
@@ -107,7 +109,7 @@ def change(namespace: str, name: str, *, actor: str, now: datetime, ip: str = ""
             setattr(client, field, value)
         if fields != before:
             client.save(update_fields=list(fields))
-            _record("client.change", client, actor, now, ip, before=before, after=fields)
+            _record("client.change", client, Author(actor, now, ip), before=before, after=fields)
             transaction.on_commit(CACHE.forget_all)
             changes.touch(namespace)
     return client
@@ -152,9 +154,5 @@ def _still_good(secrets: list[dict[str, Any]], now: datetime) -> list[dict[str, 
     return [one for one in secrets if one["until"] > (rfc3339(now) or "")]
 
 
-def _record(
-    action: str, client: Client, actor: str, now: datetime, ip: str, *, before: Any = None, after: Any = None
-) -> None:
-    audit.record(
-        actor, action, f"client:{client.name}", namespace=client.namespace_id, before=before, after=after, ip=ip, now=now
-    )  # fmt: skip
+def _record(action: str, client: Client, author: Author, *, before: Any = None, after: Any = None) -> None:
+    author.did(action, f"client:{client.name}", namespace=client.namespace_id, before=before, after=after)

@@ -66,8 +66,8 @@ def revoke(credential_id: int, *, actor: str, now: datetime, ip: str = "") -> No
         if row.revoked_at is None:
             row.revoked_at = now
             row.save(update_fields=["revoked_at"])
-            namespace = row.namespace_id or ""
-            audit.record(actor, "credential.revoke", f"credential:{row.access_key}", namespace=namespace, ip=ip, now=now)
+            author, name = audit.Author(actor, now, ip), f"credential:{row.access_key}"
+            author.did("credential.revoke", name, namespace=row.namespace_id or "")
             transaction.on_commit(CACHE.forget_all)
             if row.namespace_id:
                 changes.touch(row.namespace_id)

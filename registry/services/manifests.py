@@ -13,7 +13,8 @@ from registry.addresses import wrong_address
 from registry.differences import json_patch, text_diff
 from registry.manifest import Manifest
 from registry.models import Agent, AgentSecret, Capability, Instance, Revision
-from registry.services import audit, changes, instances
+from registry.services import changes, instances
+from registry.services.audit import Author
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,13 @@ class Registered:
     changed: bool
     created: bool
     warnings: list[dict[str, str]]
+
+
+@dataclass(frozen=True)
+class _Content:
+    manifest: Manifest
+    source: str
+    content_type: str
 
 
 def put(
@@ -43,15 +51,16 @@ def put(
     Raises MalformedJson, MalformedYaml, ManifestInvalid; `strict` refuses what would otherwise be a warning.
     """
     manifest = manifests.read(raw, content_type, agent_id, strict=strict, check_address=wrong_address)
-    source = raw.decode("utf-8-sig")
-    return _register(namespace, agent_id, manifest, source, content_type, "agent.register", actor, now, ip)
+    content = _Content(manifest, raw.decode("utf-8-sig"), content_type)
+    return _register(namespace, agent_id, content, "agent.register", Author(actor, now, ip))
 
 
 def restore(namespace: str, agent_id: str, number: int, *, actor: str, now: datetime, ip: str = "") -> Registered:
     """Make an earlier revision's content the newest revision. Raises NotFound, ManifestInvalid (by today's rules)."""
     old = _revision(namespace, agent_id, number)
     manifest = manifests.check(old.manifest, agent_id, strict=False, check_address=wrong_address)
-    return _register(namespace, agent_id, manifest, old.source, old.content_type, "agent.restore", actor, now, ip)
+    content = _Content(manifest, old.source, old.content_type)
+    return _register(namespace, agent_id, content, "agent.restore", Author(actor, now, ip))
 
 
 def delete(namespace: str, agent_id: str, *, actor: str, now: datetime, ip: str = "") -> None:
@@ -63,9 +72,10 @@ def delete(namespace: str, agent_id: str, *, actor: str, now: datetime, ip: str 
         agent.deleted_at = now
         agent.maintenance = False
         agent.save(update_fields=["deleted_at", "maintenance", "updated_at"])
-        for instance in Instance.objects.select_for_update(no_key=True).filter(agent=agent, left_at=None).order_by("id"):
+        present = Instance.objects.select_for_update(no_key=True).filter(agent=agent, left_at=None)
+        for instance in present.order_by("id"):
             instances.retire(instance, "the agent was deleted", now)
-        _record("agent.delete", agent, actor, now, ip, before={"revision": agent.revision})
+        _record("agent.delete", agent, Author(actor, now, ip), before={"revision": agent.revision})
         changes.touch(namespace)
 
 
@@ -78,7 +88,7 @@ def maintenance(namespace: str, agent_id: str, on: bool, *, actor: str, now: dat
         if agent.maintenance != on:
             agent.maintenance = on
             agent.save(update_fields=["maintenance", "updated_at"])
-            _record("agent.maintenance", agent, actor, now, ip, before={"on": not on}, after={"on": on})
+            _record("agent.maintenance", agent, Author(actor, now, ip), before={"on": not on}, after={"on": on})
             changes.touch(namespace)
     return agent
 
@@ -95,8 +105,11 @@ def put_secrets(
         for name, value in secrets.items():
             if value is not None:
                 AgentSecret.objects.update_or_create(agent=agent, name=name, defaults={"value": encrypt(value)})
-        after = {"set": [n for n, v in secrets.items() if v is not None], "removed": [n for n, v in secrets.items() if v is None]}
-        _record("agent.secrets", agent, actor, now, ip, after=after)
+        after = {
+            "set": [name for name, value in secrets.items() if value is not None],
+            "removed": [name for name, value in secrets.items() if value is None],
+        }
+        _record("agent.secrets", agent, Author(actor, now, ip), after=after)
         changes.touch(namespace)
         return list(AgentSecret.objects.filter(agent=agent).order_by("name").values_list("name", flat=True))
 
@@ -117,17 +130,7 @@ def diff(namespace: str, agent_id: str, number: int, to: int | None = None) -> d
     }
 
 
-def _register(
-    namespace: str,
-    agent_id: str,
-    manifest: Manifest,
-    source: str,
-    content_type: str,
-    action: str,
-    actor: str,
-    now: datetime,
-    ip: str,
-) -> Registered:
+def _register(namespace: str, agent_id: str, content: _Content, action: str, author: Author) -> Registered:
     with transaction.atomic():
         # Whoever comes second waits here for the first, and then finds the agent as the first left it.
         Agent.objects.bulk_create([Agent(namespace_id=namespace, agent_id=agent_id)], ignore_conflicts=True)
@@ -136,13 +139,13 @@ def _register(
             raise NotFound
         created = agent.revision == 0 or agent.deleted_at is not None
         newest = agent.revisions.first()
-        changed = newest is None or newest.digest != manifest.digest
+        changed = newest is None or newest.digest != content.manifest.digest
         if changed or created:
             before = {"revision": agent.revision} if agent.revision else None
-            _apply(agent, manifest, agent.revision + changed, now)
+            _apply(agent, content.manifest, agent.revision + changed, author.now)
             if changed:
-                _add_revision(agent, manifest, source, content_type, actor)
-            _record(action, agent, actor, now, ip, before=before, after={"revision": agent.revision})
+                _add_revision(agent, content, author.actor)
+            _record(action, agent, author, before=before, after={"revision": agent.revision})
             changes.touch(namespace)
     return Registered(agent_id, agent.revision, changed or created, created, agent.warnings)
 
@@ -174,13 +177,14 @@ def _apply(agent: Agent, manifest: Manifest, revision: int, now: datetime) -> No
     instances.keep_implicit(agent, now)
 
 
-def _add_revision(agent: Agent, manifest: Manifest, source: str, content_type: str, actor: str) -> None:
+def _add_revision(agent: Agent, content: _Content, actor: str) -> None:
+    manifest = content.manifest
     Revision.objects.create(
         agent=agent,
         number=agent.revision,
         manifest=manifest.document,
-        source=source,
-        content_type=content_type[:64],
+        source=content.source,
+        content_type=content.content_type[:64],
         digest=manifest.digest,
         warnings=list(manifest.warnings),
         created_by=actor,
@@ -199,9 +203,5 @@ def _revision(namespace: str, agent_id: str, number: int) -> Revision:
     return found
 
 
-def _record(
-    action: str, agent: Agent, actor: str, now: datetime, ip: str, *, before: Any = None, after: Any = None
-) -> None:
-    audit.record(
-        actor, action, f"agent:{agent.agent_id}", namespace=agent.namespace_id, before=before, after=after, ip=ip, now=now
-    )  # fmt: skip
+def _record(action: str, agent: Agent, author: Author, *, before: Any = None, after: Any = None) -> None:
+    author.did(action, f"agent:{agent.agent_id}", namespace=agent.namespace_id, before=before, after=after)

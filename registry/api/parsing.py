@@ -1,0 +1,76 @@
+"""Reading requests: media type, size, strict JSON, and every field checked, before a service hears of it."""
+
+import re
+from typing import Any
+
+from django.conf import settings
+from rest_framework.request import Request
+
+from common import json
+from common.errors import BadRequest, BodyTooLarge, Invalid, MalformedJson, UnsupportedMediaType
+from common.schema import Validator
+from registry.manifest import plain_numbers
+
+JSON_TYPES = frozenset({"application/json"})
+YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
+MOST = 200
+USUAL = 50
+_CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\";\s]*)\"?", re.IGNORECASE)
+_LIMIT = re.compile(r"[0-9]{1,6}")
+_TRUE, _FALSE = ("1", "true"), ("0", "false", "")
+
+
+def read_body(request: Request, types: frozenset[str] = JSON_TYPES) -> tuple[bytes, str]:
+    """The raw body and its media type. Raises UnsupportedMediaType (also for a charset but UTF-8) and BodyTooLarge."""
+    given = str(request.META.get("CONTENT_TYPE") or "")
+    media_type = given.partition(";")[0].strip().lower()
+    if media_type not in types:
+        raise UnsupportedMediaType(f"send the body as {' or '.join(sorted(types))}")
+    charset = _CHARSET.search(given)
+    if charset and charset[1].lower() not in ("utf-8", "utf8"):
+        raise UnsupportedMediaType("the only charset read here is UTF-8")
+    raw: bytes = request.body
+    if len(raw) > settings.REACH_MAX_BODY_BYTES:
+        raise BodyTooLarge(settings.REACH_MAX_BODY_BYTES)
+    return raw, media_type
+
+
+def json_object(request: Request, validator: Validator, *, may_be_empty: bool = False) -> dict[str, Any]:
+    """The body as an object that fits the validator, numbers as int or float. Raises MalformedJson and Invalid."""
+    if may_be_empty and not request.body:
+        body: Any = {}
+    else:
+        body = json.parse(read_body(request)[0])
+    if not isinstance(body, dict):
+        raise MalformedJson("the body must be an object")
+    errors = validator.errors(body)
+    if errors:
+        raise Invalid(errors)
+    checked: dict[str, Any] = plain_numbers(body)
+    return checked
+
+
+def flag(request: Request, name: str) -> bool:
+    """A query parameter that is 1 or true, 0, false or absent. Raises BadRequest."""
+    value = request.query_params.get(name, "").lower()
+    if value not in _TRUE + _FALSE:
+        raise BadRequest(f"{name} must be 1 or 0")
+    return value in _TRUE
+
+
+def text_parameter(request: Request, name: str, longest: int = 200) -> str | None:
+    """A query parameter without control characters, or None. Raises BadRequest."""
+    value = request.query_params.get(name)
+    if value is not None and (len(value) > longest or not value.isprintable()):
+        raise BadRequest(f"{name} must be at most {longest} printable characters")
+    return str(value) if value else None
+
+
+def limit_of(request: Request) -> int:
+    """The page size, 1 to 200, by default 50. Raises BadRequest."""
+    text = request.query_params.get("limit")
+    if text is None:
+        return USUAL
+    if not (_LIMIT.fullmatch(text) and text.isascii() and 1 <= int(text) <= MOST):
+        raise BadRequest(f"limit must be 1 to {MOST}")
+    return int(text)

@@ -1,0 +1,122 @@
+"""Agents, instances, revisions and audit entries as the API shows them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from common.clock import rfc3339
+from registry.health import health_factor
+from registry.models import Agent, Audit, Instance, Revision, StateChange
+
+PRIVATE_PARTS = ("endpoints", "adapter", "probe")  # how an agent is reached is not its callers' business
+
+
+def agent_summary(agent: Agent) -> dict[str, Any]:
+    """An agent in a list."""
+    return {
+        "agentId": agent.agent_id,
+        "namespace": agent.namespace_id,
+        "displayName": agent.display_name,
+        "owner": agent.owner,
+        "version": agent.version,
+        "revision": agent.revision,
+        "tags": agent.tags,
+        "external": agent.external,
+        "maintenance": agent.maintenance,
+        "createdAt": rfc3339(agent.created_at),
+        "updatedAt": rfc3339(agent.updated_at),
+    }
+
+
+def agent_document(agent: Agent, instances: Iterable[Instance], *, private: bool) -> dict[str, Any]:
+    """An agent with its manifest; `private` parts (addresses, adapter, probe) are for its owner and operators."""
+    return {
+        **agent_summary(agent),
+        "manifest": agent.manifest if private else _public(agent.manifest),
+        "warnings": agent.warnings,
+        "instances": [instance_document(one, private=private) for one in instances],
+    }
+
+
+def _public(manifest: dict[str, Any]) -> dict[str, Any]:
+    spec = {key: value for key, value in manifest.get("spec", {}).items() if key not in PRIVATE_PARTS}
+    return {**manifest, "spec": spec}
+
+
+def instance_document(one: Instance, *, private: bool) -> dict[str, Any]:
+    """An instance as it was registered, with its state."""
+    places = {
+        "invokeUrl": one.invoke_url or None,
+        "healthUrl": one.health_url or None,
+        "lookupUrl": one.lookup_url or None,
+        "networks": one.networks,
+    }
+    return {
+        "instanceId": one.instance_id,
+        "implicit": one.implicit,
+        **(places if private else {}),
+        "region": one.region or None,
+        "zone": one.zone or None,
+        "version": one.version or None,
+        "labels": one.labels,
+        "cost": one.cost,
+        "weight": one.weight,
+        "maxConcurrency": one.max_concurrency,
+        "preferChannel": one.prefer_channel or None,
+        "state": one.state,
+        "stateSince": rfc3339(one.state_since),
+        "draining": one.draining,
+    }
+
+
+def health_document(one: Instance, changes: Iterable[StateChange]) -> dict[str, Any]:
+    """How an instance is, why, and since when; parts without traffic yet are null and do not count."""
+    heartbeat = one.heartbeat or {}
+    health = health_factor(one.state, one.heartbeat)
+    return {
+        "instanceId": one.instance_id,
+        "state": one.state,
+        "stateSince": rfc3339(one.state_since),
+        "reason": one.reason,
+        "score": health,
+        "parts": {"health": health, "latency": None, "success": None},
+        "draining": one.draining,
+        "weight": one.weight,
+        "weightPercent": one.weight_percent,
+        "inflight": heartbeat.get("inflight"),
+        "components": heartbeat.get("components", {}),
+        "resources": heartbeat.get("resources", {}),
+        "registeredAt": rfc3339(one.registered_at),
+        "lastHeartbeatAt": rfc3339(one.last_heard_at),
+        "lastLatencyMs": None,
+        "probes": [],
+        "changes": [
+            {"at": rfc3339(c.at), "from": c.from_state or None, "to": c.to_state, "reason": c.reason} for c in changes
+        ],
+    }
+
+
+def revision_document(revision: Revision) -> dict[str, Any]:
+    """One revision in an agent's history."""
+    return {
+        "revision": revision.number,
+        "version": revision.manifest.get("metadata", {}).get("version"),
+        "createdAt": rfc3339(revision.created_at),
+        "createdBy": revision.created_by,
+        "digest": revision.digest,
+        "warnings": revision.warnings,
+        "manifest": revision.manifest,
+    }
+
+
+def audit_document(entry: Audit) -> dict[str, Any]:
+    """One audit entry."""
+    return {
+        "at": rfc3339(entry.at),
+        "actor": entry.actor,
+        "ip": entry.ip,
+        "namespace": entry.namespace or None,
+        "action": entry.action,
+        "object": entry.object,
+        "before": entry.before,
+        "after": entry.after,
+    }

@@ -1,0 +1,86 @@
+"""Looking things up for the API's answers: one namespace, newest or in order, a page at a time."""
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from common.errors import NotFound
+from registry.models import Agent, Audit, Capability, Client, Credential, Instance, Revision, StateChange
+
+CHANGES_SHOWN = 20
+
+
+def agent(namespace: str, agent_id: str) -> Agent:
+    """The agent. Raises NotFound."""
+    found = Agent.objects.filter(namespace=namespace, agent_id=agent_id, deleted_at=None).first()
+    if found is None:
+        raise NotFound
+    return found
+
+
+def agents(namespace: str, *, tag: str | None, state: str | None, after: str | None) -> QuerySet[Agent]:
+    """Agents by id; with a tag; with an instance in that state."""
+    rows = Agent.objects.filter(namespace=namespace, deleted_at=None).order_by("agent_id")
+    if tag:
+        rows = rows.filter(tags__contains=[tag])
+    if state:
+        rows = rows.filter(Exists(Instance.objects.filter(agent=OuterRef("pk"), state=state, left_at=None)))
+    return rows.filter(agent_id__gt=after) if after else rows
+
+
+def instances(found: Agent, *, left: bool = False) -> QuerySet[Instance]:
+    """The agent's instances by id; with `left` also those that said goodbye."""
+    rows = Instance.objects.filter(agent=found).order_by("instance_id")
+    return rows if left else rows.filter(left_at=None)
+
+
+def newest_changes(found: Agent) -> dict[int, list[StateChange]]:
+    """The newest state changes by instance, in one query."""
+    rows = StateChange.objects.filter(instance__agent=found).order_by("instance_id", "-at", "-id")
+    grouped = groupby(rows.iterator(chunk_size=500), key=lambda change: change.instance_id)
+    return {instance_id: list(changes)[:CHANGES_SHOWN] for instance_id, changes in grouped}
+
+
+def revisions(found: Agent, *, before: int | None) -> QuerySet[Revision]:
+    """Revisions, newest first."""
+    rows = Revision.objects.filter(agent=found).order_by("-number")
+    return rows if before is None else rows.filter(number__lt=before)
+
+
+def clients(namespace: str, *, after: str | None) -> QuerySet[Client]:
+    """Clients by name."""
+    rows = Client.objects.filter(namespace=namespace).order_by("name")
+    return rows.filter(name__gt=after) if after else rows
+
+
+def newest_scopes(rows: Iterable[Client]) -> dict[int, list[str]]:
+    """The scopes of each client's newest key, in one query."""
+    keys = Credential.objects.filter(client__in=list(rows)).order_by("id")
+    return {client_id: scopes for client_id, scopes in keys.values_list("client_id", "scopes") if client_id}
+
+
+def capabilities(namespace: str, *, words: str | None, tag: str | None, after: int | None) -> QuerySet[Capability]:
+    """What agents in the namespace declare; each of the words must stand in a name, a description or a tag."""
+    rows = Capability.objects.filter(agent__namespace=namespace, agent__deleted_at=None).select_related("agent")
+    if tag:
+        rows = rows.filter(agent__tags__contains=[tag])
+    for word in (words or "").split():
+        rows = rows.filter(
+            Q(name__icontains=word)
+            | Q(description__icontains=word)
+            | Q(agent__display_name__icontains=word)
+            | Q(agent__agent_id__icontains=word)
+            | Q(agent__tags__contains=[word])
+        )
+    rows = rows.order_by("id")
+    return rows if after is None else rows.filter(id__gt=after)
+
+
+def audit(*, namespace: str | None, before: int | None, **only: Any) -> QuerySet[Audit]:
+    """Audit entries, newest first; of one namespace or of all."""
+    rows = Audit.objects.filter(**{key: value for key, value in only.items() if value}).order_by("-id")
+    if namespace:
+        rows = rows.filter(namespace=namespace)
+    return rows if before is None else rows.filter(id__lt=before)
