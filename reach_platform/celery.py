@@ -3,11 +3,9 @@
 import os
 import sys
 import warnings
-from importlib.util import find_spec
 from typing import Any
 
-from celery import Celery, bootsteps
-from celery.exceptions import ImproperlyConfigured
+from celery import Celery
 from celery.platforms import SecurityWarning
 from celery.signals import setup_logging, task_postrun, task_prerun
 from kombu import Exchange, Queue
@@ -30,6 +28,7 @@ BEAT_JOBS = {
     "sweep-callbacks": ("callbacks.jobs.sweep", 5),
     "check-heartbeats": ("registry.jobs.check_heartbeats", 5),
     "keep-partitions": ("routing.jobs.keep_partitions", 3600),
+    "keep-callback-partitions": ("callbacks.jobs.keep_partitions", 3600),
 }
 
 # Root is warned about because pickled messages could run code; ours are JSON and nothing else is accepted.
@@ -64,16 +63,5 @@ def drop_broken_connections(**_: Any) -> None:
     close_old_connections()
 
 
-class ThreadPoolOnly(bootsteps.Step):
-    """Refuses to start a worker whose pool cannot carry the dispatch engine's event loop."""
-
-    def __init__(self, worker: Any, **_: Any):
-        pool = worker.pool_cls if isinstance(worker.pool_cls, str) else worker.pool_cls.__module__
-        if "thread" not in pool:
-            raise ImproperlyConfigured(f"The worker needs the threads pool (celery worker -P threads), not {pool}.")
-
-
-app.steps["worker"].add(ThreadPoolOnly)
-if find_spec("routing.engine.bootstep") if find_spec("routing.engine") else None:
-    # A name, not the class: Celery imports it when a worker starts, after Django is set up.
-    app.steps["worker"].add("routing.engine.bootstep:EngineStep")
+# A name, not the class: Celery imports it when a worker starts, after Django is set up.
+app.steps["worker"].add("routing.engine.bootstep:EngineStep")

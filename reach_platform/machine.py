@@ -1,7 +1,6 @@
 """The whole platform on one machine: which processes it consists of, and how they come up."""
 
 import http.client
-import importlib
 import logging
 import os
 import signal
@@ -9,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,6 +15,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connections
 
+from reach_platform import setup
 from reach_platform.embedded.place import Place, remove_stale_homes
 from reach_platform.embedded.postgres import EmbeddedPostgres
 from reach_platform.embedded.redis import EmbeddedRedis
@@ -52,7 +51,8 @@ def platform_children() -> list[ChildSpec]:
     beat = [*python, "celery", "-q", "-A", "reach_platform", "beat"]
     worker = [*python, "celery", "-q", "-A", "reach_platform", "worker", "-P", "threads"]
     worker += ["--without-mingle", "--without-gossip"]
-    drain = float(settings.REACH_DRAIN_SECONDS)
+    # The engine takes its drain time whole; after it the worker needs a moment to leave.
+    drain = settings.REACH_DRAIN_SECONDS + 5.0
     return [
         program("web", web, env, phase=WEB, grace=8, death_signal=signal.SIGTERM, cwd=cwd),
         *(
@@ -111,9 +111,7 @@ class Machine:
     def _prepare(self, data_dir: Path) -> None:
         call_command("migrate", interactive=False, verbosity=0)
         call_command("collectstatic", interactive=False, verbosity=0)
-        if find_spec("reach_platform.setup"):
-            setup = importlib.import_module("reach_platform.setup")
-            self.notes = setup.prepare(data_dir, settings.REACH_PUBLIC_URL) or []
+        self.notes = setup.prepare(data_dir, settings.REACH_PUBLIC_URL)
         # The supervisor talks to the database no more.
         connections.close_all()
 

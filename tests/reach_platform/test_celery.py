@@ -4,10 +4,9 @@ import sys
 import time
 
 import pytest
-from celery.exceptions import ImproperlyConfigured
 from kombu.exceptions import OperationalError
 
-from reach_platform.celery import BEAT_JOBS, QUEUES, ThreadPoolOnly, app
+from reach_platform.celery import BEAT_JOBS, QUEUES, app
 from reach_platform.embedded.servers import Servers
 
 
@@ -40,11 +39,13 @@ def test_the_database_connection_outlives_a_job():
     assert app.conf.get("CELERY_DB_REUSE_MAX") == sys.maxsize
 
 
-@pytest.mark.parametrize("pool", ["celery.concurrency.prefork", "celery.concurrency.gevent"])
-def test_another_pool_than_threads_is_refused(pool):
-    worker = type("Worker", (), {"pool_cls": pool})
-    with pytest.raises(ImproperlyConfigured, match="threads pool"):
-        ThreadPoolOnly(worker)
+def test_a_worker_carries_the_dispatch_engine():
+    assert "routing.engine.bootstep:EngineStep" in app.steps["worker"]
+
+
+def test_every_periodic_job_exists():
+    app.loader.import_default_modules()
+    assert {job for job, _ in BEAT_JOBS.values()} <= set(app.tasks)
 
 
 def test_a_paused_redis_holds_a_caller_no_longer_than_the_limit(tmp_path):

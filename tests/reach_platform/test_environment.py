@@ -115,3 +115,7 @@ def test_django_knows_every_setting_by_its_name(settings):
     kept_apart = {"REACH_CONFIG", "REACH_SECRET_KEY", "REACH_ALLOWED_HOSTS", "REACH_DEBUG"}  # Django has its own names
     missing = [s.name for s in environment.TABLE if s.name not in kept_apart and not hasattr(settings, s.name)]
     assert missing == []
+
+
+def test_the_documentation_shows_the_table_as_it_is(settings):
+    assert environment.markdown_table() in (settings.BASE_DIR / "docs/settings.md").read_text("utf-8")
