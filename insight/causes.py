@@ -1,6 +1,6 @@
 """Why a task is where it is, in plain words: the table behind the journey's summary, English and Chinese.
 
-Complete over every error code, open state, commit certainty and callback state; tests/insight/test_causes.py holds it so.
+Complete over every error code, open state, commit certainty and callback state (held so by its tests).
 """
 
 from dataclasses import dataclass
@@ -111,7 +111,7 @@ ERRORS: dict[str, Explanation] = {
     ),
     TaskError.BAD_RESPONSE: Explanation(
         Text(
-            "{agent} answered with something that is not what it promised (broken, empty or against its output schema).",
+            "{agent} answered with something else than it promised (broken, empty or against its schema).",
             "{agent} 的回应不符合其承诺（损坏、为空或不符合输出结构）。",
         ),
         AGENT,
@@ -136,7 +136,7 @@ ERRORS: dict[str, Explanation] = {
     ),
     TaskError.MAYBE_RAN: Explanation(
         Text(
-            "The request was sent but no answer came; it may have run, and it must not run twice, so it was not repeated.",
+            "The request was sent but no answer came; it may have run and must not run twice, so it was not repeated.",
             "请求已发出但没有收到回应；它可能已经执行，且不允许执行两次，因此没有重试。",
         ),
         AGENT,

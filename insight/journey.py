@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from django.db.models import QuerySet
 
 from callbacks.models import Callback, CallbackState, Delivery
 from common.clock import rfc3339
@@ -19,15 +20,14 @@ _MANY = 2000  # an agent may report progress without end; nobody reads further
 
 @dataclass(slots=True)
 class Journey:
-    """One task's rows, oldest first; five queries."""
+    """One task's rows, oldest first; six queries."""
 
     task: Task
     events: list[Event]
     attempts: list[Attempt]
     callbacks: list[Callback]
     deliveries: list[Delivery]
-    result: dict[str, Any] | None
-    late: bool
+    body: TaskBody | None
 
     @property
     def callback(self) -> Callback | None:
@@ -45,12 +45,11 @@ class Journey:
         return summarise(facts(self), now)
 
 
-def load(task_id: uuid.UUID, namespace: str | None = None, client: str | None = None) -> Journey:
-    """The journey of a task of this namespace and client (None = any). Raises NotFound."""
-    task = Task.objects.filter(id=task_id, **_given(namespace=namespace, client=client)).first()
+def load(task_id: uuid.UUID, among: QuerySet[Task]) -> Journey:
+    """The journey of a task that is `among` those one may see. Raises NotFound."""
+    task = among.filter(id=task_id).first()
     if task is None:
         raise NotFound
-    body = TaskBody.objects.filter(task_id=task_id).only("result", "late").first()
     callbacks = list(
         Callback.objects.filter(subject_id=task_id, **_same_partition(task_id)).order_by("created_at", "id")
     )
@@ -60,8 +59,7 @@ def load(task_id: uuid.UUID, namespace: str | None = None, client: str | None = 
         attempts=list(Attempt.objects.filter(task_id=task_id).order_by("number")),
         callbacks=callbacks,
         deliveries=list(Delivery.objects.filter(callback_id__in=[c.id for c in callbacks]).order_by("at", "number")),
-        result=_decode(body.result) if body else None,
-        late=bool(body and body.late),
+        body=TaskBody.objects.filter(task_id=task_id).first(),
     )
 
 
@@ -69,7 +67,7 @@ def journey(
     task_id: uuid.UUID, now: dt.datetime, *, namespace: str | None = None, client: str | None = None
 ) -> dict[str, Any]:
     """The document of GET /v1/tasks/{id}/journey. Raises NotFound."""
-    return document(load(task_id, namespace, client), now)
+    return document(load(task_id, Task.objects.filter(**_given(namespace=namespace, client=client))), now)
 
 
 def document(found: Journey, now: dt.datetime) -> dict[str, Any]:
@@ -114,8 +112,8 @@ def facts(found: Journey) -> Facts:
         attempt_deadline=last.deadline_at if last and last.ended_at is None else None,
         not_before=task.not_before,
         waits_for=found.waits_for if task.state in OPEN else None,
-        degraded_by=_degraded_by(found.result),
-        late=found.late,
+        degraded_by=_degraded_by(found.body),
+        late=bool(found.body and found.body.late),
         callback=callback.state if callback else "NONE",
         callback_tries=callback.attempts if callback else 0,
         callback_due=callback.due_at if callback and callback.state == CallbackState.PENDING else None,
@@ -191,18 +189,12 @@ def _delivery(delivery: Delivery) -> dict[str, Any]:
     }
 
 
-def _degraded_by(result: dict[str, Any] | None) -> str | None:
-    if not result or not result.get("degraded"):
+def _degraded_by(body: TaskBody | None) -> str | None:
+    result = msgspec.json.decode(bytes(body.result)) if body and body.result else None
+    if not isinstance(result, dict) or not result.get("degraded"):
         return None
     by = result.get("degradedBy")
     return by if isinstance(by, str) else msgspec.json.encode(by).decode()
-
-
-def _decode(raw: bytes | memoryview | None) -> dict[str, Any] | None:
-    if not raw:
-        return None
-    value = msgspec.json.decode(bytes(raw))
-    return value if isinstance(value, dict) else None
 
 
 def _given(**conditions: str | None) -> dict[str, str]:

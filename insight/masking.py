@@ -42,7 +42,11 @@ def _cover(value: Any, steps: list[str]) -> Any:
     if isinstance(value, list):
         # a pointer that leaves the number out still means the members
         return [
-            _cover(item, rest) if step in (str(index), "*", "-") else _cover(item, steps) if not step.isdigit() else item
+            _cover(item, rest)
+            if step in (str(index), "*", "-")
+            else _cover(item, steps)
+            if not step.isdigit()
+            else item
             for index, item in enumerate(value)
         ]
     return value

@@ -27,7 +27,8 @@ _QUERIES: dict[str, str] = {
                sum(extract(epoch FROM t.ended_at - t.created_at))
         FROM routing_task t
         LEFT JOIN (SELECT namespace, ability AS name FROM routing_route
-                   UNION SELECT a.namespace, c.name FROM registry_capability c JOIN registry_agent a ON a.id = c.agent_id) r
+                   UNION SELECT a.namespace, c.name
+                   FROM registry_capability c JOIN registry_agent a ON a.id = c.agent_id) r
                ON r.namespace = t.namespace AND r.name = t.ability
         LEFT JOIN registry_agent g ON g.namespace = t.namespace AND g.agent_id = t.agent_id
         WHERE t.id >= %(since)s AND t.outcome IS NOT NULL GROUP BY 1, 2, 3, 4""",
@@ -45,8 +46,7 @@ _QUERIES: dict[str, str] = {
         JOIN registry_agent a ON a.id = i.agent_id WHERE a.deleted_at IS NULL GROUP BY 1, 2, 3""",
 }  # fmt: skip
 
-_lock = threading.Lock()
-_kept: tuple[float, dict[str, list[tuple[Any, ...]]]] = (float("-inf"), {})  # good until, rows
+_Rows = dict[str, list[tuple[Any, ...]]]
 
 
 def exposition() -> bytes:
@@ -58,19 +58,29 @@ def exposition() -> bytes:
     return generate_latest(registry)
 
 
-def _rows() -> dict[str, list[tuple[Any, ...]]]:
-    global _kept
-    with _lock:
-        started = time.monotonic()
-        if started > _kept[0]:
-            rows = _ask()
-            ended = time.monotonic()
-            # however large the tables are, counting them takes at most a twentieth of one connection's time
-            _kept = (ended + max(KEPT_S, 20 * (ended - started)), rows)
-        return _kept[1]
+class _Kept:
+    """What was counted last, and until when that is good enough."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._good_until = float("-inf")
+        self._rows: _Rows = {}
+
+    def rows(self) -> _Rows:
+        with self._lock:
+            started = time.monotonic()
+            if started > self._good_until:
+                self._rows = _ask()
+                ended = time.monotonic()
+                # however large the tables are, counting them takes at most a twentieth of one connection's time
+                self._good_until = ended + max(KEPT_S, 20 * (ended - started))
+            return self._rows
 
 
-def _ask() -> dict[str, list[tuple[Any, ...]]]:
+_KEPT = _Kept()
+
+
+def _ask() -> _Rows:
     since = {"since": floor_id(now() - WINDOW)}
     found = {}
     with connection.cursor() as cursor:
@@ -82,12 +92,12 @@ def _ask() -> dict[str, list[tuple[Any, ...]]]:
 
 class _DatabaseCollector:
     def collect(self) -> Iterator[Metric]:
-        rows = _rows()
+        rows = _KEPT.rows()
         yield from _tasks(rows)
         yield from _around(rows)
 
 
-def _tasks(rows: dict[str, list[tuple[Any, ...]]]) -> Iterator[Metric]:
+def _tasks(rows: _Rows) -> Iterator[Metric]:
     by = ["namespace", "ability", "agent", "state"]
     yield _gauge(
         "tasks_ended_last_hour", "Tasks accepted in the last hour that ended.", by, (r[:5] for r in rows["ended"])
@@ -104,7 +114,7 @@ def _tasks(rows: dict[str, list[tuple[Any, ...]]]) -> Iterator[Metric]:
     yield _gauge("queue_age_seconds", "How long the oldest of them has been due.", [], [(age,)])
 
 
-def _around(rows: dict[str, list[tuple[Any, ...]]]) -> Iterator[Metric]:
+def _around(rows: _Rows) -> Iterator[Metric]:
     yield _gauge(
         "callbacks", "Callbacks of the last hour and all pending ones.", ["namespace", "state"], rows["callbacks"]
     )

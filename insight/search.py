@@ -26,7 +26,7 @@ class Page:
 
 
 def find(viewer: Viewer, query: str) -> QuerySet[Task]:
-    """Tasks whose taskId, correlationId or traceId is `query`, or, when there is none, those of that agent or ability."""
+    """Tasks whose taskId, correlationId or traceId is `query`; when there is none, those of that agent or ability."""
     tasks = viewer.tasks()
     query = query.strip()
     if not query:

@@ -67,7 +67,9 @@ def timeline(found: Journey, now: dt.datetime) -> list[Scale]:
 def _work(found: Journey, now: dt.datetime) -> list[_Lane]:
     task, ended = found.task, found.task.ended_at
     first = found.attempts[0].sent_at if found.attempts else ended or now
-    lanes: list[_Lane] = [("queue", None, [_Span("queue", task.created_at, first, open=not found.attempts and not ended)])]
+    lanes: list[_Lane] = [
+        ("queue", None, [_Span("queue", task.created_at, first, open=not found.attempts and not ended)])
+    ]
     for index, attempt in enumerate(found.attempts):
         end = attempt.ended_at or ended or now
         received = attempt.received_at
@@ -113,11 +115,17 @@ def _scale(lanes: list[_Lane], start: dt.datetime, end: dt.datetime) -> Scale:
         left = min(100 * _ms(span.start - start) / whole, 100 - NARROWEST)
         width = max(100 * _ms(span.end - span.start) / whole, NARROWEST)
         return Bar(
-            span.kind, round(max(left, 0), 3), round(min(width, 100 - left), 3), _ms(span.end - span.start), span.failed, span.open
+            span.kind,
+            round(max(left, 0), 3),
+            round(min(width, 100 - left), 3),
+            _ms(span.end - span.start),
+            span.failed,
+            span.open,
         )
 
     drawn = tuple(
-        Lane(name, number, tuple(bar(s) for s in spans), _ms(spans[-1].end - spans[0].start)) for name, number, spans in lanes
+        Lane(name, number, tuple(bar(s) for s in spans), _ms(spans[-1].end - spans[0].start))
+        for name, number, spans in lanes
     )
     return Scale(whole, _ticks(whole), drawn)
 

@@ -20,7 +20,8 @@ WITH chosen AS (
     FROM routing_task t
     {strategy}
     LEFT JOIN routing_taskbody b ON b.task_id = t.id AND b.task_id >= %(low)s AND b.task_id < %(high)s
-    CROSS JOIN LATERAL (SELECT substring(convert_from(substring(b.result FROM greatest(length(b.result) - 300, 1)), 'LATIN1')
+    CROSS JOIN LATERAL (SELECT substring(
+        convert_from(substring(b.result FROM greatest(length(b.result) - 300, 1)), 'LATIN1')
         FROM '"cost": ?(\\{{[^{{}}]*\\}})\\}}$')::jsonb AS cost) c
     WHERE t.namespace = %(namespace)s AND t.id >= %(low)s AND t.id < %(high)s {client}
 )

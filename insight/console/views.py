@@ -22,7 +22,6 @@ from insight.console.words import action_words
 from insight.journey import Journey
 from insight.masking import sensitive_fields, shown
 from insight.timeline import timeline
-from routing.models import TaskBody
 from routing.states import OPEN, TaskState
 
 View = Callable[..., HttpResponse]
@@ -101,10 +100,10 @@ def task_page(request: HttpRequest, viewer: Viewer, task_id: str) -> HttpRespons
 def visible_journey(viewer: Viewer, task_id: str) -> Journey:
     """The journey, if this person may see that task; else 404."""
     id = parse_id(task_id)
-    if id is None or not viewer.tasks().filter(id=id).exists():
+    if id is None:
         raise Http404
     try:
-        return journey.load(id)
+        return journey.load(id, viewer.tasks())
     except NotFound:
         raise Http404 from None
 
@@ -113,7 +112,7 @@ def _journey_context(viewer: Viewer, found: Journey) -> dict[str, Any]:
     at, task, language = now(), found.task, get_language()
     summary = found.summary(at)
     pointers = sensitive_fields(found)
-    body = TaskBody.objects.filter(task_id=task.id).first()
+    body = found.body
     request, metadata, result, late = (body.request, body.metadata, body.result, body.late) if body else (None,) * 4
     return {
         "task": task,
