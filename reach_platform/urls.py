@@ -1,4 +1,4 @@
-"""Every address of the web server: each package's `urls` has `v1` (under /v1/) and, where it has pages, `root`."""
+"""Every address of the web server: a package's `urls` has `v1` (or just `urlpatterns`) for the API, `root` for pages."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -7,7 +7,9 @@ from typing import Any
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularSwaggerSplitView
+
+from reach_platform.openapi import openapi
 
 PACKAGES = ("registry", "routing", "callbacks", "insight")
 
@@ -17,9 +19,13 @@ def addresses(part: str) -> list[Any]:
     return [address for module in modules for address in getattr(module, part, [])]
 
 
+def api_addresses() -> list[Any]:
+    return [*addresses("v1"), *addresses("urlpatterns")]
+
+
 urlpatterns = [
-    path("v1/openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
-    path("v1/", include(addresses("v1"))),
+    path("v1/openapi.json", openapi, name="openapi"),
+    path("v1/", include(api_addresses())),
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="docs"),
     path("i18n/", include("django.conf.urls.i18n")),
     path("admin/", admin.site.urls),
