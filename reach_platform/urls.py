@@ -1,4 +1,4 @@
-"""Every address of the web server: a package's `urls` has `v1` (or just `urlpatterns`) for the API, `root` for pages."""
+"""Every address of the web server: a package's `urls` has `v1` or `urlpatterns` for the API, `root` for pages."""
 
 from importlib import import_module
 from importlib.util import find_spec
