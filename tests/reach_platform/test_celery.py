@@ -3,10 +3,14 @@ import signal
 import sys
 import time
 
+import psycopg
 import pytest
-from kombu.exceptions import OperationalError
+from celery.fixups.django import DjangoWorkerFixup
+from django.conf import settings
+from django.db import OperationalError, connection
+from kombu.exceptions import OperationalError as BrokerError
 
-from reach_platform.celery import BEAT_JOBS, QUEUES, app
+from reach_platform.celery import BEAT_JOBS, QUEUES, app, drop_broken_connections
 from reach_platform.embedded.servers import Servers
 
 
@@ -36,7 +40,21 @@ def test_jobs_are_acknowledged_late_and_leave_no_result():
 
 
 def test_the_database_connection_outlives_a_job():
-    assert app.conf.get("CELERY_DB_REUSE_MAX") == sys.maxsize
+    assert DjangoWorkerFixup(app).db_reuse_max == sys.maxsize
+
+
+def test_a_broken_database_connection_does_not(transactional_db):
+    connection.ensure_connection()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        (backend,) = cursor.fetchone()
+    with psycopg.connect(settings.DATABASE_URL, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s)", [backend])
+    with pytest.raises(OperationalError), connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    drop_broken_connections()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
 
 
 def test_a_worker_carries_the_dispatch_engine():
@@ -51,13 +69,13 @@ def test_every_periodic_job_exists():
 def test_a_paused_redis_holds_a_caller_no_longer_than_the_limit(tmp_path):
     with Servers(tmp_path) as servers:
         url = f"redis+socket://{servers.place.redis_socket}?virtual_host=0"
-        with app.connection_for_write(url=url) as connection:
-            connection.ensure_connection(max_retries=1)
+        with app.connection_for_write(url=url) as broker:
+            broker.ensure_connection(max_retries=1)
             redis_process = servers.processes()[1]
             redis_process.send_signal(signal.SIGSTOP)
             began = time.monotonic()
-            with pytest.raises((OperationalError, OSError)):
-                app.send_task("routing.jobs.dispatch", args=[[]], connection=connection, retry=False)
+            with pytest.raises((BrokerError, OSError)):
+                app.send_task("routing.jobs.dispatch", args=[[]], connection=broker, retry=False)
             os.kill(redis_process.pid, signal.SIGCONT)
             assert time.monotonic() - began < 8
     servers.remove()
