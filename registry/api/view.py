@@ -5,7 +5,9 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.permissions import BasePermission
+from rest_framework.renderers import BaseRenderer
 from rest_framework.views import APIView
 
 from common.errors import (
@@ -51,10 +53,18 @@ READING: tuple[type[ReachError], ...] = (BadRequest, Unauthenticated, Forbidden,
 WRITING = (*READING, StateConflict, BodyTooLarge, UnsupportedMediaType, Invalid)
 
 
+class AnyFormat(DefaultContentNegotiation):
+    """Leaves `?format=` to the views: here it names what is exported, not how it is rendered."""
+
+    def filter_renderers(self, renderers: list[BaseRenderer], format: str) -> list[BaseRenderer]:
+        return renderers
+
+
 class RegistryView(APIView):
     """An API view whose `scopes` name, for each method, the scopes of which one is needed; operators may everything."""
 
     scopes: dict[str, tuple[str, ...]] = {}
+    content_negotiation_class = AnyFormat
 
     def get_permissions(self) -> list[BasePermission]:
         method = self.request.method if self.request else "GET"

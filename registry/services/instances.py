@@ -15,6 +15,7 @@ from registry.services import audit, changes
 from registry.states import InstanceState
 
 WRITE_EVERY = timedelta(seconds=5)
+WRITTEN_AT_ONCE = ("goodSince", "status", "components")
 FORGOTTEN_AFTER = timedelta(days=1)
 SWEEP_AT_ONCE = 500
 IMPLICIT = "default"
@@ -102,8 +103,10 @@ def heartbeat(namespace: str, agent_id: str, instance_id: str, body: dict[str, A
         if not Agent.objects.filter(namespace=namespace, agent_id=agent_id, deleted_at=None).exists():
             raise NotFound
         return Heard(InstanceState.OFFLINE, 0.0, registered=False)
+    before = row.heartbeat or {}
     if not _says_something_new(row, body) and _hear(row, body, now)[0] == row.state:
-        if row.last_heard_at is None or now - row.last_heard_at >= WRITE_EVERY:
+        silent = row.last_heard_at is None or now - row.last_heard_at >= WRITE_EVERY
+        if silent or any(before.get(key) != row.heartbeat.get(key) for key in WRITTEN_AT_ONCE):
             row.last_heard_at = now
             row.save(update_fields=["heartbeat", "last_heard_at"])
         return _heard(row)
