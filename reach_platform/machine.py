@@ -102,11 +102,9 @@ class Machine:
         for home in remove_stale_homes():
             log.info("removed the servers' home of a data directory that is gone", extra={"path": str(home)})
         for server, phase, grace in ((EmbeddedPostgres(place), POSTGRES, 20), (EmbeddedRedis(place), REDIS, 5)):
-            child = self.supervisor.add(ChildSpec(server.name, server.start, phase, grace, server.stop_signal))
-            if child.process is None:
-                server.start()  # raises what the log only tells
-            else:
-                server.wait_ready(child.process)
+            process = server.start()  # the first start may fail loudly; later ones are tried again and again
+            self.supervisor.add(ChildSpec(server.name, server.start, phase, grace, server.stop_signal), process)
+            server.wait_ready(process)
 
     def _prepare(self, data_dir: Path) -> None:
         call_command("migrate", interactive=False, verbosity=0)

@@ -117,11 +117,14 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
 
-    def add(self, spec: ChildSpec) -> Child:
-        """Starts a child, which is watched from now on."""
+    def add(self, spec: ChildSpec, process: RunningProcess | None = None) -> Child:
+        """Starts a child, unless it was started already as `process`; it is watched from now on."""
         child = Child(spec)
         self.children.append(child)
-        child.start(time.monotonic())
+        if process is None:
+            child.start(time.monotonic())
+        else:
+            child.process, child.started_at = process, time.monotonic()
         return child
 
     def watch(self, until: Callable[[], bool] = lambda: False) -> None:

@@ -160,3 +160,12 @@ def test_the_same_wish_sent_twice_does_not_hasten(supervised):
     running.send_signal(signal.SIGTERM)
     with pytest.raises(subprocess.TimeoutExpired):
         running.wait(2.5)
+
+
+def test_a_process_that_was_started_before_is_watched_too(supervisor):
+    spec = python("early", "import time; time.sleep(60)")
+    process = spec.start()
+    child = supervisor.add(spec, process)
+    process.send_signal(signal.SIGKILL)
+    supervisor.watch(until=lambda: child.process is not None and child.process.pid != process.pid)
+    assert child.process.poll() is None
