@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, QuerySet
 
 from common.ids import parse_id
 from insight.access import Viewer
@@ -18,6 +18,14 @@ _IDS = 500
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """The tasks that a query names; `by_id` when it named them by an id."""
+
+    tasks: QuerySet[Task]
+    by_id: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """Newest first; `older` is the cursor of the next page."""
 
@@ -25,25 +33,25 @@ class Page:
     older: str | None
 
 
-def find(viewer: Viewer, query: str) -> QuerySet[Task]:
+def find(viewer: Viewer, query: str) -> Found:
     """Tasks whose taskId, correlationId or traceId is `query`; when there is none, those of that agent or ability."""
     tasks = viewer.tasks()
     query = query.strip()
     if not query:
-        return tasks
+        return Found(tasks, False)
     if len(query) > 200 or not query.isprintable():
-        return tasks.none()
+        return Found(tasks.none(), False)
     ids = list(Idempotency.objects.filter(correlation_id=query).values_list("task_id", flat=True)[:_IDS])
     if (id := parse_id(query)) is not None:
         ids.append(id)
     ids += list(Task.objects.filter(trace_id=query).order_by("-id").values_list("id", flat=True)[:_IDS])
     if ids:
-        return tasks.filter(id__in=ids)
+        return Found(tasks.filter(id__in=ids), True)
     spaces = list(Agent.objects.filter(agent_id=query).values_list("namespace_id", flat=True))
     if spaces:
         tried = Attempt.objects.filter(namespace__in=spaces, agent_id=query).order_by("-task_id").values("task_id")
-        return tasks.filter(Q(id__in=tried[:COUNTED]))
-    return tasks.filter(ability=query)
+        return Found(tasks.filter(id__in=tried[:COUNTED]), False)
+    return Found(tasks.filter(ability=query), False)
 
 
 def page(tasks: QuerySet[Task], states: Iterable[str] = (), before: str | None = None) -> Page:

@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import connection
 
 from common.clock import now
 from common.secrets import hash_key
 from reach_platform.processes import spawn
 from reach_platform.supervisor import ChildSpec
-from registry.models import Audit, Client, Credential, Namespace
-from registry.services import changes, clients, credentials, namespaces, users
-from routing.models import Candidate, Route
+from registry.models import Audit, Client, Credential
+from registry.services import clients, credentials, namespaces, users
+from routing.models import Route
+from routing.services import routes
 
 log = logging.getLogger("reach.setup")
 
@@ -50,8 +51,7 @@ def prepare(data_dir: Path, base_url: str) -> list[str]:
             log.info("made new keys and logins", extra={"path": str(data_dir / DEMO_FILE)})
         _write(data_dir / DEMO_FILE, {**kept, "baseUrl": base_url})
         _write(data_dir / SAMPLES_FILE, samples)
-        for ability, (agent, capability) in ROUTES.items():
-            _route(ability, agent, capability)
+        _routes()
     login = kept["logins"]["support"]
     return [
         f"login    {login['user']} / {login['password']} (the others, and the keys: {data_dir / DEMO_FILE})",
@@ -59,7 +59,7 @@ def prepare(data_dir: Path, base_url: str) -> list[str]:
 
 
 def children(data_dir: Path, base_url: str, receiver: tuple[int, Path] | None = None) -> list[ChildSpec]:
-    """The sample agents, and with `receiver` (port, log file) a callback receiver; they read their keys at their start."""
+    """The sample agents, and with `receiver` (port, log file) a callback receiver; each reads its key at its start."""
     specs = [_child(f"agent-{name}", module, data_dir, lambda name=name: _agent_env(data_dir, name, base_url))
              for name, module in AGENTS.items()]  # fmt: skip
     if receiver:
@@ -158,14 +158,16 @@ def _login(name: str, role: str) -> dict[str, str]:
     return {"user": name, "password": password}
 
 
-def _route(ability: str, agent: str, capability: str) -> None:
-    """An explicit route, unless somebody made or changed one already."""
-    with transaction.atomic():
-        space = Namespace.objects.get(pk=NAMESPACE)
-        route, made = Route.objects.get_or_create(namespace=space, ability=ability, defaults={"updated_by": ACTOR})
-        if made:
-            Candidate.objects.create(route=route, agent_id=agent, capability=capability)
-            changes.touch(NAMESPACE)
+def _routes() -> None:
+    """The sample abilities' routes, unless somebody made or changed them already."""
+    there = set(Route.objects.filter(namespace=NAMESPACE, ability__in=ROUTES).values_list("ability", flat=True))
+    missing = [
+        {"ability": ability, "candidates": [{"agent": agent, "capability": capability}]}
+        for ability, (agent, capability) in ROUTES.items()
+        if ability not in there
+    ]
+    if missing:
+        routes.put(NAMESPACE, missing, actor=ACTOR, now=now())
 
 
 @contextmanager

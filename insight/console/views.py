@@ -62,9 +62,9 @@ def _to_login(request: HttpRequest) -> HttpResponse:
 def task_list(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     """The newest tasks, or those that the search box asks for; one exact hit leads to its page."""
     query, states = request.GET.get("q", "").strip(), request.GET.getlist("state")
-    tasks = search.find(viewer, query)
-    fragment = "HX-Request" in request.headers
-    if query and not fragment and not states and (only := search.only_id(tasks)):
+    found, fragment = search.find(viewer, query), "HX-Request" in request.headers
+    tasks = found.tasks
+    if found.by_id and not fragment and not states and (only := search.only_id(tasks)):
         return HttpResponseRedirect(str(reverse_lazy("console:task", args=[only])))
     before = request.GET.get("before")
     page = search.page(tasks, states, before)

@@ -71,8 +71,8 @@ def test_the_search_box_takes_an_ability_and_an_agent(support, namespace):
     make_attempt(make_task(namespace), agent_id="echo")
     Agent.objects.create(namespace_id=namespace, agent_id="echo")
     viewer = viewer_of(support.user)
-    assert [t.id for t in find(viewer, "a.b")] == [task.id]
-    assert [t.ability for t in find(viewer, "echo")] == ["ticket.classify"]
+    assert [t.id for t in find(viewer, "a.b").tasks] == [task.id]
+    assert [t.ability for t in find(viewer, "echo").tasks] == ["ticket.classify"]
 
 
 @pytest.mark.parametrize("query", ["\x00", "\ud83d", "x" * 5000, "%", "' OR 1=1 --", "<script>", "../../etc"])
