@@ -10,8 +10,8 @@ import psutil  # type: ignore[import-untyped]
 
 from benchmarks.measure import Figures, medians
 
-HIGHER_IS_BETTER = {"accepted/s", "completed/s"}
 BARS = {  # figure: (kind, limit); a ratio is taken against plain celery
+    "lost": ("at most", 0.0),
     "completed/s": ("ratio", 3.0),
     "accepted/s": ("ratio", 2.0),
     "POST → agent p50 ms": ("at most", 15.0),

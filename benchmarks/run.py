@@ -14,6 +14,11 @@ from benchmarks.systems import GivenPlatform, PlainCelery, Platform, System
 from reach_platform.embedded.place import remove_stale_homes
 
 ARTIFACTS = Path(__file__).parent.parent / "artifacts"
+PLAIN_VARIANTS: list[tuple[str, dict[str, str]]] = [
+    ("plain celery", {}),
+    ("with DB_REUSE_MAX", {"CELERY_DB_REUSE_MAX": "1000000"}),
+    ("with Django's pool", {"DB_POOL": "100"}),
+]
 FULL, QUICK = Plan(accept=10.0, complete=20.0, latency=30.0), Plan(accept=2.0, complete=6.0, latency=5.0)
 
 
@@ -57,9 +62,9 @@ def chosen(options: argparse.Namespace, data_dir: Path) -> list[System]:
         demo = Path(os.environ["DEMO_JSON"]) if given else Path()
         systems.append(GivenPlatform(given, demo) if given else Platform(data_dir / "platform"))
     if options.only != "platform":
-        systems.append(PlainCelery(data_dir / "plain", reuse_connections=False))
-        if options.variants:
-            systems.append(PlainCelery(data_dir / "kept", reuse_connections=True))
+        variants = PLAIN_VARIANTS if options.variants else PLAIN_VARIANTS[:1]
+        for name, environment in variants:
+            systems.append(PlainCelery(name, data_dir / f"plain{len(systems)}", environment))
     return systems
 
 
@@ -74,7 +79,9 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short turn each, about a minute in all")
     parser.add_argument("--only", choices=["plain", "platform"], help="measure one system alone")
-    parser.add_argument("--variants", action="store_true", help="also plain Celery with CELERY_DB_REUSE_MAX set")
+    parser.add_argument(
+        "--variants", action="store_true", help="also plain Celery with two other ways of keeping connections"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="turns of each system (default 3)")
     parser.add_argument("--agent-ms", type=float, default=20.0, help="the simulated agent's own time (default 20)")
     parser.add_argument(

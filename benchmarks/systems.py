@@ -37,9 +37,8 @@ class System(Protocol):
 class PlainCelery:
     """Django, DRF and Celery: gunicorn with 2 workers of 8 threads, and a gevent worker of 100."""
 
-    def __init__(self, data_dir: Path, reuse_connections: bool):
-        self.name = "plain celery, connections kept" if reuse_connections else "plain celery"
-        self._data_dir, self._reuse = data_dir, reuse_connections
+    def __init__(self, name: str, data_dir: Path, options: dict[str, str]):
+        self.name, self._data_dir, self._options = name, data_dir, options
         self._stack, self._roots = ExitStack(), list[int]()
 
     def start(self, agent: Peer, receiver: Peer) -> Target:
@@ -50,7 +49,8 @@ class PlainCelery:
             environment = self._environment(servers, agent)
             manage = [sys.executable, "-m", "django", "migrate", "--run-syncdb", "--verbosity=0"]
             subprocess.run(manage, cwd=ROOT, env=environment, check=True)
-            web = ["gunicorn", "-w", "2", "-k", "gthread", "--threads", "8", "-b", f"127.0.0.1:{port}"]
+            web = ["gunicorn", "-w", "2", "-k", "gthread", "--threads", "8", "--keep-alive", "65"]
+            web += ["-b", f"127.0.0.1:{port}"]
             worker = ["celery", "-A", "benchmarks.plain_celery.celery", "worker", "-P", "gevent", "-c", "100"]
             running = [
                 run_module([*web, "benchmarks.plain_celery.wsgi"], environment, self._data_dir / "web.log", stack),
@@ -74,7 +74,7 @@ class PlainCelery:
             "DJANGO_SETTINGS_MODULE": "benchmarks.plain_celery.settings",
             "AGENT_URL": agent.url,
         }
-        return {**os.environ, **own, **({"CELERY_DB_REUSE_MAX": "1000000"} if self._reuse else {})}
+        return {**os.environ, **own, **self._options}
 
 
 class Platform:

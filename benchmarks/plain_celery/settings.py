@@ -1,4 +1,4 @@
-"""Ordinary production settings; addresses come from DATABASE_URL, REDIS_URL, AGENT_URL and CELERY_DB_REUSE_MAX."""
+"""Ordinary production settings; DATABASE_URL, REDIS_URL, AGENT_URL, CELERY_DB_REUSE_MAX and DB_POOL are read."""
 
 import os
 from urllib.parse import parse_qs, urlsplit
@@ -27,6 +27,8 @@ DATABASES = {
         "CONN_HEALTH_CHECKS": True,
     }
 }
+if size := os.environ.get("DB_POOL"):
+    DATABASES["default"] |= {"CONN_MAX_AGE": 0, "OPTIONS": {"pool": {"min_size": 4, "max_size": int(size)}}}
 REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
