@@ -58,7 +58,7 @@ def timeline(found: Journey, now: dt.datetime) -> list[Scale]:
     work = _work(found, now)
     told = _told(found, now)
     start = found.task.created_at
-    end = _last(work) or start
+    end = max(_last(work) or start, found.task.ended_at or start)
     if told and (_last(told) or end) - start > LONG_TAIL * max(end - start, dt.timedelta(milliseconds=1)):
         return [_scale(work, start, end), _scale(told, told[0][2][0].start, _last(told) or end)]
     return [_scale(work + told, start, max(end, _last(told) or end))]

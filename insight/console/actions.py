@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
@@ -19,25 +18,25 @@ from insight.console.views import for_viewers, visible_journey
 from insight.console.words import done_words
 from insight.journey import Journey
 from registry.services import audit
+from routing.services import cancel, retry
 
 
-def _cancel(found: Journey, actor: str, at: datetime) -> Any:
-    from routing.services import cancel
-
-    return cancel.cancel(found.task.id, actor, at)
+def _cancel(found: Journey, actor: str, at: datetime) -> None:
+    cancel.cancel(found.task.id, actor, at)
 
 
-def _retry(found: Journey, actor: str, at: datetime) -> Any:
-    from routing.services import retry
-
-    return retry.retry(found.task.id, actor, at)
+def _retry(found: Journey, actor: str, at: datetime) -> None:
+    retry.retry(found.task.id, actor, at)
 
 
-def _redeliver(found: Journey, actor: str, at: datetime) -> Any:
-    return callbacks.services.redeliver(found.task.callback_id, at)
+def _redeliver(found: Journey, actor: str, at: datetime) -> None:
+    with transaction.atomic():
+        callbacks.services.redeliver(found.task.callback_id, at)
+        told = f"task:{found.task.id}"
+        audit.record(actor, "task.callback.redeliver", told, namespace=found.task.namespace, now=at)
 
 
-ACTIONS: dict[str, Callable[[Journey, str, datetime], Any]] = {
+ACTIONS: dict[str, Callable[[Journey, str, datetime], None]] = {  # each leaves its line in the audit log
     "cancel": _cancel,
     "retry": _retry,
     "redeliver": _redeliver,
@@ -57,19 +56,5 @@ def act(request: HttpRequest, viewer: Viewer, task_id: str, action: str) -> Http
     except StateConflict:
         messages.warning(request, _("That is no longer possible: the task has moved on meanwhile."))
     else:
-        _note(request, found, actor, action, at)
         messages.success(request, done_words(action))
     return redirect("console:task", task_id=str(found.task.id))
-
-
-def _note(request: HttpRequest, found: Journey, actor: str, action: str, at: datetime) -> None:
-    with transaction.atomic():
-        audit.record(
-            actor,
-            f"task.{action}",
-            f"task:{found.task.id}",
-            namespace=found.task.namespace,
-            before={"state": found.task.state, "callback": found.callback.state if found.callback else None},
-            ip=request.META.get("REMOTE_ADDR") or "",
-            now=at,
-        )

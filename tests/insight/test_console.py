@@ -205,7 +205,18 @@ def test_redelivering_is_done_once_and_audited(support, namespace):
     callback.refresh_from_db()
     assert (answer.status_code, callback.state) == (302, "PENDING")
     entry = Audit.objects.get(object=f"task:{task.id}")
-    assert (entry.action, entry.actor, entry.ip) == ("task.redeliver", f"user:{support.user.username}", "127.0.0.1")
+    assert (entry.action, entry.actor) == ("task.callback.redeliver", f"user:{support.user.username}")
+
+
+@pytest.mark.parametrize(
+    ("action", "before", "after"), [("cancel", "RECEIVED", "CANCELLED"), ("retry", "FAILED", "RECEIVED")]
+)
+def test_cancel_and_retry_move_the_task_and_are_audited(support, namespace, action, before, after):
+    task = make_task(namespace, before)
+    assert support.post(f"{task_url(task)}{action}").status_code == 302
+    task.refresh_from_db()
+    assert task.state == after
+    assert Audit.objects.get(object=f"task:{task.id}").action == f"task.{action}"
 
 
 def test_a_button_pressed_too_late_says_so_and_changes_nothing(support, namespace):
