@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 from common.clock import rfc3339
 from common.database import robust
 from common.encoding import dumps
-from routing import documents, endings
+from routing import documents, endings, selectors
 from routing.models import Event, Task
 from routing.states import FINAL
 
@@ -50,7 +50,7 @@ class WaitForTask:
         gone = asyncio.ensure_future(receive())
         try:
             if await _unless(gone, endings.hub().wait(self.task_id, self.seconds)):
-                answer.body = await _read(documents.task_document, self.task_id)
+                answer.body = await _read(task_document, self.task_id)
                 answer.status = 200
                 answer.headers = [*_without_length(answer), (b"content-length", str(len(answer.body)).encode())]
             await answer.send(send)
@@ -85,6 +85,14 @@ class TaskEvents:
                 return
             if not more and await _unless(gone, hub.wait_change(self.task_id, HEARTBEAT_S, seen)) is False:
                 await _write(send, b": still here\n\n")
+
+
+def task_document(task_id: uuid.UUID) -> bytes:
+    """The task as `GET /v1/tasks/{id}` gives it."""
+    row = selectors.task(task_id)
+    if row is None:
+        raise LookupError(task_id)
+    return documents.task_document(row)
 
 
 @robust(patience=5.0)

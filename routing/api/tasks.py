@@ -43,6 +43,7 @@ class TasksView(APIView):
     def get(self, request: Request) -> HttpResponse:
         query = request.query_params
         namespace, client = caller_of(request)
+        limit = number_of(query, "limit", PAGE, 1, LARGEST_PAGE)
         rows = selectors.tasks(
             namespace,
             client=client if client is not None else text_of(query, "client"),
@@ -54,9 +55,8 @@ class TasksView(APIView):
             created_after=time_of(query, "createdAfter"),
             created_before=time_of(query, "createdBefore"),
             before=_cursor(text_of(query, "cursor")),
-            limit=number_of(query, "limit", PAGE, 1, LARGEST_PAGE) + 1,
+            limit=limit + 1,
         )
-        limit = number_of(query, "limit", PAGE, 1, LARGEST_PAGE)
         more = len(rows) > limit
         items = [documents.task_object(row) for row in rows[:limit]]
         return json_answer({"items": items, "nextCursor": str(items[-1]["taskId"]) if more else None})
@@ -128,9 +128,11 @@ class EventsView(APIView):
 
 def _present(request: Request, task_id: str) -> bytes:
     """The task document; a task whose time is over ends first."""
-    id = own_task(request, task_id)
-    sweep.expire(id, now())
-    row = selectors.task(id)
+    namespace, client = caller_of(request)
+    id, at = parse_id(task_id), now()
+    row = selectors.task(id, namespace=namespace, client=client) if id else None
+    if row and row["outcome"] is None and row["deadline_at"] <= at and sweep.expire(row["id"], at):
+        row = selectors.task(row["id"])
     if row is None:
         raise NotFound
     return documents.task_document(row)

@@ -1,0 +1,224 @@
+"""POST /v1/reach and /v1/reach/batch: every answer of the contract."""
+
+import json
+import uuid
+
+import pytest
+
+from routing.handoff import WaitForTask
+from tests.registry.calls import Api
+from tests.routing.api.conftest import problem, request
+
+
+def test_a_task_is_accepted_with_everything_the_contract_names(shop):
+    answer = shop("POST", "/v1/reach", request(correlationId="order-1"))
+    body = answer.json()
+    assert answer.status_code == body["code"] == 202
+    assert (body["state"], body["correlationId"]) == ("RECEIVED", "order-1")
+    assert uuid.UUID(body["taskId"]).version == 7
+    assert answer["Location"] == f"/v1/tasks/{body['taskId']}"
+    assert body["statusUrl"].endswith(answer["Location"])
+    assert "Idempotent-Replayed" not in answer
+
+
+def test_the_same_again_is_the_same_task(shop):
+    first = shop("POST", "/v1/reach", request(correlationId="k"))
+    again = shop("POST", "/v1/reach", json.dumps(request(correlationId="k"), indent=2).encode())
+    assert again.json()["taskId"] == first.json()["taskId"]
+    assert again["Idempotent-Replayed"] == "true"
+
+
+def test_the_same_key_with_other_content_is_refused(shop):
+    shop("POST", "/v1/reach", request(correlationId="k"))
+    problem(shop("POST", "/v1/reach", request(correlationId="k", payload={"n": 2})), 422, "IDEMPOTENCY_MISMATCH")
+
+
+def test_a_replay_of_an_ended_task_answers_with_its_present_state(shop):
+    first = shop("POST", "/v1/reach", request(correlationId="k")).json()
+    shop("POST", f"/v1/tasks/{first['taskId']}/cancel")
+    assert shop("POST", "/v1/reach", request(correlationId="k")).json()["state"] == "CANCELLED"
+
+
+@pytest.mark.parametrize(
+    ("prefer", "applied"),
+    [("wait=10", "wait=10"), ("respond-async, wait=99", "wait=30"), ('Wait="5"; x', "wait=5")],
+)
+def test_a_wait_is_granted_up_to_thirty_seconds(shop, prefer, applied):
+    answer = shop("POST", "/v1/reach", request(), HTTP_PREFER=prefer)
+    assert answer["Preference-Applied"] == applied
+    assert isinstance(answer.hand_off, WaitForTask)
+
+
+@pytest.mark.parametrize("prefer", ["wait=0", "wait=-1", "wait=x", "wait", "\xb9", "wait=²"])
+def test_a_wait_that_makes_no_sense_is_ignored(shop, prefer):
+    answer = shop("POST", "/v1/reach", request(), HTTP_PREFER=prefer)
+    assert answer.status_code == 202
+    assert "Preference-Applied" not in answer
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"surprise": 1}, "/surprise"),
+        ({"target": {}}, "/target"),
+        ({"target": {"ability": "echo", "intent": "both"}}, "/target"),
+        ({"target": {"ability": "echo", "x": 1}}, "/target/x"),
+        ({"payload": [1]}, "/payload"),
+        ({"messageType": "task.result"}, "/messageType"),
+        ({"schemaVersion": "2.0"}, "/schemaVersion"),
+        ({"timeoutMs": "5"}, "/timeoutMs"),
+        ({"timeoutMs": True}, "/timeoutMs"),
+        ({"timeoutMs": 86_400_001}, "/timeoutMs"),
+        ({"ttlMs": 0}, "/ttlMs"),
+        ({"timeoutBudgetMs": 10**30}, "/timeoutBudgetMs"),
+        ({"metadata": {"priority": "urgent"}}, "/metadata/priority"),
+        ({"traceId": "has space"}, "/traceId"),
+        ({"correlationId": " a"}, "/correlationId"),
+        ({"correlationId": "a\u0007"}, "/correlationId"),
+        ({"sessionId": "x" * 129}, "/sessionId"),
+        ({"parentTaskId": "1"}, "/parentTaskId"),
+        ({"retry": {"maxAttempts": 0}}, "/retry/maxAttempts"),
+        ({"notBefore": "tomorrow"}, "/notBefore"),
+        ({"notBefore": "2026-02-30T00:00:00Z"}, "/notBefore"),
+        ({"notBefore": "9999-12-31T23:59:59Z"}, "/notBefore"),
+        ({"callback": {"type": "http"}}, "/callback"),
+        ({"callback": {"type": "stream", "url": "https://x"}}, "/callback"),
+        ({"callback": {"type": "http", "url": "https://x", "events": ["middle"]}}, "/callback/events/0"),
+        ({"fallback": {"mode": "guess"}}, "/fallback/mode"),
+    ],
+)
+def test_a_bad_field_is_named_by_its_pointer(shop, fields, pointer):
+    document = problem(shop("POST", "/v1/reach", request(**fields)), 422, "INVALID")
+    assert pointer in [error["pointer"] for error in document["errors"]]
+
+
+def test_a_callback_token_is_not_repeated_back(shop):
+    callback = {"type": "http", "url": "https://example.com/", "authToken": "s3cret\u0001"}
+    answer = shop("POST", "/v1/reach", request(callback=callback))
+    problem(answer, 422, "INVALID")
+    assert b"s3cret" not in answer.content
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"{",
+        b"",
+        b"\xff\xfe",
+        b"\xef\xbb\xbf{}",
+        b'{"target":{"ability":"x"},"payload":{"x":NaN}}',
+        b'{"target":{"ability":"x"},"payload":{"x":1e400}}',
+        b'{"target":{"ability":"x"},"payload":{"x":"a\\u0000b"}}',
+        b'{"target":{"ability":"x"},"payload":{"t":"\\ud83d"}}',
+        b'{"target":{"ability":"x"},"payload":{"a":1,"a":2}}',
+        b'{"target":{"ability":"x"},"payload":{"d":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+        b"{} x",
+    ],
+)
+def test_malformed_json_is_400(shop, raw):
+    problem(shop("POST", "/v1/reach", raw), 400, "MALFORMED_JSON")
+
+
+@pytest.mark.parametrize("raw", [b"[]", b'"x"', b"1", b"null"])
+def test_json_that_is_no_object_is_invalid(shop, raw):
+    problem(shop("POST", "/v1/reach", raw), 422, "INVALID")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "text/plain",
+        "application/json; charset=nope",
+        "application/json; charset=ibm037",
+        "application/json; charset=utf-16",
+        "",
+    ],
+)
+def test_other_media_types_and_charsets_are_415(shop, kind):
+    problem(shop("POST", "/v1/reach", json.dumps(request()).encode(), kind), 415, "UNSUPPORTED_MEDIA_TYPE")
+
+
+def test_a_charset_of_utf_8_is_fine(shop):
+    assert shop("POST", "/v1/reach", request(), 'application/json; charset="UTF-8"').status_code == 202
+
+
+def test_other_methods_are_405_and_say_what_is_allowed(shop):
+    answer = shop("DELETE", "/v1/reach")
+    problem(answer, 405, "METHOD_NOT_ALLOWED")
+    assert "POST" in answer["Allow"]
+
+
+@pytest.mark.parametrize("accept", ["application/xml", "image/png"])
+def test_an_answer_that_cannot_be_given_is_406(shop, accept):
+    problem(shop("POST", "/v1/reach", request(), HTTP_ACCEPT=accept), 406, "NOT_ACCEPTABLE")
+
+
+@pytest.mark.parametrize("key", [None, "wrong", "é", "a b", "x" * 100_000, ""])
+def test_a_missing_or_wrong_key_is_401(platform, key):
+    problem(Api(key)("POST", "/v1/reach", request()), 401, "UNAUTHENTICATED")
+
+
+def test_a_client_without_the_scope_is_403(platform):
+    reader = platform.another(scopes=["tasks:read"])
+    problem(reader("POST", "/v1/reach", request()), 403, "FORBIDDEN")
+
+
+def test_an_ability_that_is_not_the_clients_is_403(platform):
+    narrow = platform.another(abilities=["ticket.*"])
+    problem(narrow("POST", "/v1/reach", request()), 403, "ABILITY_NOT_ALLOWED")
+
+
+def test_an_unknown_ability_is_404(shop):
+    problem(shop("POST", "/v1/reach", request(target={"ability": "no.such"})), 404, "ABILITY_NOT_REGISTERED")
+
+
+def test_an_intent_finds_no_match_yet(shop):
+    document = problem(shop("POST", "/v1/reach", request(target={"intent": "classify"})), 404, "NO_MATCH")
+    assert document["suggestions"] == []
+
+
+def test_a_payload_against_the_input_schema_is_named(shop):
+    document = problem(shop("POST", "/v1/reach", request(payload={"n": "three"})), 422, "PAYLOAD_INVALID")
+    assert document["errors"][0]["pointer"] == "/payload/n"
+
+
+def test_another_namespace_is_404(platform, shop):
+    problem(shop("POST", "/v1/reach?namespace=default", request()), 404, "NOT_FOUND")
+
+
+def test_an_operator_submits_into_a_namespace_and_finds_the_task_there(platform):
+    answer = platform.operator("POST", f"/v1/reach?namespace={platform.namespace}", request())
+    assert answer.status_code == 202
+    assert platform.operator("GET", answer["Location"]).status_code == 200
+
+
+def test_one_bad_item_does_not_spoil_a_batch(shop):
+    good = json.dumps(request()).encode()
+    items = [good, b'{"payload":1}', b'{"a":1,"a":2}', json.dumps(request(target={"ability": "no"})).encode(), good]
+    answer = shop("POST", "/v1/reach/batch", b'{"tasks":[' + b",".join(items) + b"]}")
+    found = answer.json()["items"]
+    assert answer.status_code == 200
+    assert [item["index"] for item in found] == [0, 1, 2, 3, 4]
+    assert [item["status"] for item in found] == [202, 422, 400, 404, 202]
+    assert [item["error"]["code"] for item in found[1:4]] == ["INVALID", "MALFORMED_JSON", "ABILITY_NOT_REGISTERED"]
+    assert found[0]["taskId"] != found[4]["taskId"]
+
+
+@pytest.mark.parametrize(
+    "envelope", [b"[]", b'{"tasks":1}', b"{}", b'{"tasks":[],"x":1}', b'{"tasks":[' + b"1," * 500 + b"1]}"]
+)
+def test_a_bad_envelope_is_422(shop, envelope):
+    problem(shop("POST", "/v1/reach/batch", envelope), 422, "INVALID")
+
+
+@pytest.mark.parametrize(
+    "envelope", [b"{", b'{"tasks":[1,]}', b'{"tasks":[],"tasks":[]}', b'{"tasks":' + b"[" * 90_000]
+)
+def test_a_malformed_envelope_is_400(shop, envelope):
+    problem(shop("POST", "/v1/reach/batch", envelope), 400, "MALFORMED_JSON")
+
+
+def test_an_empty_batch_is_answered_with_nothing(shop):
+    assert shop("POST", "/v1/reach/batch", {"tasks": []}).json() == {"items": []}
