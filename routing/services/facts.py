@@ -1,0 +1,76 @@
+"""What `policy.decide` is told of a task whose worker is not at hand: read from rows and from the snapshot."""
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from routing import snapshot
+from routing.policy import RouteFacts, TaskFacts
+from routing.snapshot import Ability, CapabilityView
+
+NO_RETRY = RouteFacts((), 0, None, frozenset())
+
+
+class _Retry(msgspec.Struct, rename="camel"):
+    backoff_ms: float | None = None
+
+
+class _Request(msgspec.Struct):
+    retry: _Retry = msgspec.field(default_factory=_Retry)
+
+
+_decoder = msgspec.json.Decoder(_Request)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFacts:
+    """An open attempt and its task, as rows have them."""
+
+    namespace: str
+    ability: str
+    agent_id: str
+    capability: str
+    attempts: int
+    max_attempts: int
+    created_at: dt.datetime
+    deadline_at: dt.datetime
+    request: bytes
+
+
+def capability_of(attempt: AttemptFacts) -> CapabilityView | None:
+    """What the agent declares of the capability now; None when it is gone."""
+    ability = _ability(attempt)
+    for one in ability.candidates if ability else ():
+        if one.agent.agent_id == attempt.agent_id and one.capability.name == attempt.capability:
+            return one.capability
+    return None
+
+
+def task_facts(attempt: AttemptFacts) -> TaskFacts:
+    """Side effects are assumed where the declaration is gone: a second run could then do harm."""
+    capability = capability_of(attempt)
+    return TaskFacts(
+        attempts=attempt.attempts,
+        max_attempts=attempt.max_attempts,
+        deadline_at=attempt.deadline_at,
+        created_at=attempt.created_at,
+        side_effects=capability.side_effects if capability else True,
+        idempotent=capability.idempotent if capability else False,
+    )
+
+
+def route_facts(attempt: AttemptFacts) -> RouteFacts:
+    """How the route retries, with the caller's own wait where one was asked for."""
+    ability = _ability(attempt)
+    if ability is None:
+        return NO_RETRY
+    asked: Any = _decoder.decode(attempt.request).retry.backoff_ms
+    route = ability.route
+    backoff = route.backoff_ms if asked is None else (int(asked),)
+    return RouteFacts(backoff, route.jitter_ms, route.jitter_share, route.retryable)
+
+
+def _ability(attempt: AttemptFacts) -> Ability | None:
+    return snapshot.current(attempt.namespace).abilities.get(attempt.ability)

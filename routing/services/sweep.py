@@ -1,0 +1,169 @@
+"""What nobody ends by itself: overdue tasks, attempts whose answer never came, and what dead workers held.
+
+Every step is bounded, and two sweeps at once do no harm: a change counts only while its row still looks as it was read.
+"""
+
+import datetime as dt
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from common.database import hot_cursor, robust
+from routing import queue
+from routing.policy import RouteFacts, decide
+from routing.services import moves, workers
+from routing.services.facts import AttemptFacts, route_facts, task_facts
+from routing.services.moves import Ending, Match, Move
+from routing.services.settle import move_of
+from routing.states import Certainty, TaskError, TaskState
+from routing.trip import Await, Outcome, Settlement
+
+LIMIT = 500
+_ROUNDS = 20
+_WORKERS_TURN = dt.timedelta(seconds=2)  # the worker that waits for the answer knows better how the attempt ended
+
+_OVERDUE = """
+SELECT t.id, t.state, t.budget_at <= t.expires_at, e.event IS NOT NULL
+FROM routing_task t
+LEFT JOIN routing_event e ON e.task_id = t.id AND e.seq = t.seq AND e.event = 'WAITING'
+WHERE t.outcome IS NULL AND t.deadline_at <= %(now)s AND (%(id)s::uuid IS NULL OR t.id = %(id)s::uuid)
+  AND (t.deadline_at <= %(late)s OR NOT EXISTS (SELECT FROM routing_attempt a
+    WHERE a.task_id = t.id AND a.number = t.attempts AND a.ended_at IS NULL AND a.worker IS NOT NULL))
+ORDER BY t.deadline_at LIMIT %(limit)s"""
+_ATTEMPT = """
+SELECT a.task_id, a.number, a.key, a.worker, a.received_at, t.namespace, t.ability, a.agent_id, a.capability,
+  t.attempts, t.max_attempts, t.created_at, t.deadline_at, b.request
+FROM routing_attempt a JOIN routing_task t ON t.id = a.task_id JOIN routing_taskbody b ON b.task_id = a.task_id
+WHERE a.ended_at IS NULL AND t.outcome IS NULL AND t.attempts = a.number AND {which}
+LIMIT %(limit)s"""
+_UNANSWERED = _ATTEMPT.format(which="a.deadline_at <= %(now)s AND a.worker IS NULL")
+_HELD = _ATTEMPT.format(which="a.worker = ANY(%(boots)s::uuid[])")
+
+
+@dataclass(slots=True)
+class Swept:
+    """How many tasks were ended for want of time, had an attempt closed, and went back to waiting."""
+
+    ended: list[uuid.UUID] = field(default_factory=list)
+    timed_out: int = 0
+    lost: int = 0
+    given_back: int = 0
+
+
+def sweep(now: dt.datetime, node: str | None = None) -> Swept:
+    """End what is overdue, close attempts whose time is over, take over from dead workers."""
+    swept = Swept()
+    swept.given_back = _repeat(lambda: _give_back(now))
+    swept.lost = _repeat(lambda: _close_lost(now, node))
+    swept.timed_out = _repeat(lambda: _close_unanswered(now, node))
+    _repeat(lambda: _end_overdue(now, node, swept))
+    return swept
+
+
+def expire(task_id: uuid.UUID, now: dt.datetime) -> bool:
+    """End this task if its time is over, for a reader who must not see it open; True when this call ended it."""
+    ends = [_end(row, now) for row in _overdue(now, task_id)]
+    return any(one.applied for one in moves.apply(ends)) if ends else False
+
+
+def _repeat(step: Callable[[], int]) -> int:
+    """Do a bounded step until there is nothing more to do, or others are at it too."""
+    total = 0
+    for _ in range(_ROUNDS):
+        done = step()
+        total += done
+        if done < LIMIT:
+            break
+    return total
+
+
+def _end_overdue(now: dt.datetime, node: str | None, swept: Swept) -> int:
+    rows = _overdue(now, None)
+    settled = moves.apply([_end(row, now) for row in rows], node=node) if rows else []
+    done = [one.task_id for one in settled if one.applied]
+    swept.ended += done
+    return len(done)
+
+
+@robust
+def _overdue(now: dt.datetime, task_id: uuid.UUID | None) -> list[tuple[Any, ...]]:
+    values = {"now": now, "late": now - _WORKERS_TURN, "id": task_id, "limit": LIMIT}
+    with hot_cursor() as cursor:
+        return cursor.execute(_OVERDUE, values).fetchall()
+
+
+def _end(row: tuple[Any, ...], now: dt.datetime) -> Move:
+    """The end of an overdue task: the budget's or the time to live's, or nobody could take it."""
+    task_id, state, by_budget, was_waiting = row
+    unsent = state in (TaskState.RECEIVED, TaskState.RETRY_WAIT)
+    if unsent and was_waiting:
+        ending = Ending(TaskError.NO_INSTANCE, "Nobody could take it before its time was over.", retryable=True)
+    elif by_budget:
+        ending = Ending(TaskError.TIMEOUT, "Its time budget was used up before it was done.", retryable=True)
+    else:
+        ending = Ending(TaskError.EXPIRED, "Its time to live ended before it was done.", retryable=True)
+    return Move(task_id, TaskState.TIMEOUT, now, Match.SEQ, error=ending)
+
+
+def _close_unanswered(now: dt.datetime, node: str | None) -> int:
+    """Agents that said they have it and never came back."""
+    found = _attempts(_UNANSWERED, {"now": now, "limit": LIMIT})
+    return _close(found, _no_answer, now, node)
+
+
+def _close_lost(now: dt.datetime, node: str | None) -> int:
+    dead = workers.dead()
+    found = _attempts(_HELD, {"boots": dead, "limit": LIMIT}) if dead else []
+    return _close(found, _worker_died, now, node)
+
+
+def _give_back(now: dt.datetime) -> int:
+    dead = workers.dead()
+    back = workers.give_back(dead, now, LIMIT) if dead else []
+    queue.nudge(back)
+    return len(back)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    task_id: uuid.UUID
+    number: int
+    key: uuid.UUID
+    worker: uuid.UUID | None
+    received_at: dt.datetime | None
+    facts: AttemptFacts
+
+
+@robust
+def _attempts(statement: str, values: dict[str, Any]) -> list[_Open]:
+    with hot_cursor() as cursor:
+        rows = cursor.execute(statement, values).fetchall()
+    return [_Open(*row[:5], AttemptFacts(*row[5:13], bytes(row[13]))) for row in rows]
+
+
+def _no_answer(one: _Open, now: dt.datetime) -> Outcome:
+    message = "The agent took the task and did not report a result in time."
+    return Outcome("FAILED", Certainty.MAYBE_RAN, now, one.received_at, code=TaskError.TIMEOUT, message=message)
+
+
+def _worker_died(one: _Open, now: dt.datetime) -> Outcome:
+    message = "The worker that was waiting for the answer died."
+    return Outcome("LOST", Certainty.MAYBE_RAN, now, one.received_at, code=TaskError.UNREACHABLE, message=message)
+
+
+def _close(
+    found: list[_Open], outcome_of: Callable[[_Open, dt.datetime], Outcome], now: dt.datetime, node: str | None
+) -> int:
+    ends = [move for one in found if (move := _settled(one, outcome_of(one, now), now))]
+    return sum(one.applied for one in moves.apply(ends, node=node)) if ends else 0
+
+
+def _settled(one: _Open, outcome: Outcome, now: dt.datetime) -> Move | None:
+    route: RouteFacts = route_facts(one.facts)
+    if outcome.kind == "LOST":  # our side's fault is worth a retry whatever the route lists
+        route = replace(route, retryable=route.retryable | {TaskError.UNREACHABLE})
+    decision = decide(outcome, task_facts(one.facts), route, now)
+    if isinstance(decision, Await):
+        return None
+    return move_of(Settlement(one.task_id, one.number, decision, outcome, now, attempt_key=one.key))

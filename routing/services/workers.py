@@ -1,0 +1,69 @@
+"""One lease a worker, by the database's clock, covers everything that the worker holds."""
+
+import datetime as dt
+import uuid
+
+from common.clock import now
+from common.database import hot_cursor, robust
+from routing import queue
+from routing.services.node import here
+
+LEASE_S = 10
+
+_RENEW = """
+INSERT INTO routing_worker (boot_id, node, started_at, expires_at, progress_at, inflight)
+VALUES (%(boot)s, %(node)s, now(), now() + %(lease)s * interval '1 second', %(progress)s, %(inflight)s)
+ON CONFLICT (boot_id) DO UPDATE SET expires_at = excluded.expires_at, inflight = excluded.inflight,
+  progress_at = coalesce(excluded.progress_at, routing_worker.progress_at)"""
+_LEAVE = "UPDATE routing_worker SET expires_at = now(), inflight = 0 WHERE boot_id = %(boot)s"
+_DEAD = "SELECT boot_id FROM routing_worker WHERE expires_at <= now()"
+_FORGET = """
+DELETE FROM routing_worker w WHERE expires_at < now() - interval '1 day'
+  AND NOT EXISTS (SELECT FROM routing_task t WHERE t.worker = w.boot_id AND t.outcome IS NULL)
+  AND NOT EXISTS (SELECT FROM routing_attempt a WHERE a.worker = w.boot_id AND a.ended_at IS NULL)"""
+_GIVE_BACK = """
+WITH held AS MATERIALIZED (
+  SELECT id FROM routing_task WHERE worker = ANY(%(boots)s::uuid[]) AND outcome IS NULL AND NOT waiting
+    AND state IN ('RECEIVED', 'RETRY_WAIT')
+  ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+)
+UPDATE routing_task t SET waiting = true, due_at = least(t.due_at, %(now)s)
+FROM held WHERE t.id = held.id AND t.id = ANY (ARRAY(SELECT id FROM held)) RETURNING t.id"""
+
+
+@robust(patience=5.0)
+def renew(
+    boot_id: uuid.UUID, inflight: int, progress_at: dt.datetime | None = None, *, node: str | None = None
+) -> None:
+    """Hold the lease for another 10 s; `progress_at` is when this worker last finished something."""
+    values = {
+        "boot": boot_id, "node": node or here(), "lease": LEASE_S, "progress": progress_at, "inflight": inflight,
+    }  # fmt: skip
+    with hot_cursor() as cursor:
+        cursor.execute(_RENEW, values, prepare=True)
+
+
+@robust(patience=5.0)
+def farewell(boot_id: uuid.UUID) -> list[uuid.UUID]:
+    """End the lease now and let what was claimed but not sent wait again; returns those tasks."""
+    with hot_cursor() as cursor:
+        cursor.execute(_LEAVE, {"boot": boot_id})
+    back = give_back([boot_id], now())
+    queue.nudge(back)
+    return back
+
+
+@robust
+def dead() -> list[uuid.UUID]:
+    """The workers whose lease has lapsed."""
+    with hot_cursor() as cursor:
+        cursor.execute(_FORGET)
+        return [row[0] for row in cursor.execute(_DEAD).fetchall()]
+
+
+@robust
+def give_back(boot_ids: list[uuid.UUID], at: dt.datetime, limit: int = 500) -> list[uuid.UUID]:
+    """Let the tasks that these workers claimed and did not send wait again, at most `limit`; returns them."""
+    with hot_cursor() as cursor:
+        cursor.execute(_GIVE_BACK, {"boots": boot_ids, "now": at, "limit": limit})
+        return [row[0] for row in cursor.fetchall()]
