@@ -208,7 +208,8 @@ WITH found AS MATERIALIZED (
 _BURY = """
 WITH lost AS MATERIALIZED (
   SELECT id FROM callbacks_callback
-  WHERE state = 'PENDING' AND due_at <= %(now)s AND series > CASE schedule WHEN 'long' THEN %(long)s ELSE %(standard)s END
+  WHERE state = 'PENDING' AND due_at <= %(now)s
+    AND series > CASE schedule WHEN 'long' THEN %(long)s ELSE %(standard)s END
   ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 )
 UPDATE callbacks_callback c SET state = 'DEAD', due_at = NULL, ended_at = %(now)s,

@@ -1,0 +1,133 @@
+"""Cancelling, sweeping, retrying by hand: how tasks end other than by an answer, and begin again."""
+
+import datetime as dt
+import uuid
+
+import pytest
+
+from common import clock
+from common.errors import NotFound, StateConflict
+from common.json import parse
+from routing.services import sweep, workers
+from routing.services.cancel import cancel
+from routing.services.claim import claim
+from routing.services.dispatch import dispatch
+from routing.services.retry import retry
+from routing.services.waiting import put_back
+from routing.states import TaskState
+from routing.trip import GiveUp, Retry
+from tests.routing.services.world import World, callbacks_of, events, failed, rows, task
+
+HOUR = dt.timedelta(hours=1)
+CALLBACK = {"type": "http", "url": "https://shop.example/cb"}
+
+
+def lapse(boot: uuid.UUID) -> None:
+    workers.renew(boot, 1)
+    rows("UPDATE routing_worker SET expires_at = now() - interval '1 second' WHERE boot_id = %s RETURNING 1", boot)
+
+
+def test_a_cancelled_task_is_not_sent_and_is_called_back_once(world: World) -> None:
+    held = world.claim(world.accept(callback=CALLBACK).task_id)
+    cancel(held.task_id, "support", clock.now())
+    assert dispatch([world.sending(held)], world.boot) == set()
+    assert task(held.task_id)["state"] == "CANCELLED"
+    assert parse(bytes(callbacks_of(held.task_id)[0]["body"]))["error"]["code"] == "CANCELLED"
+    with pytest.raises(StateConflict):
+        cancel(held.task_id, "support", clock.now())
+    assert len(callbacks_of(held.task_id)) == 1
+
+
+def test_a_waiting_task_can_be_cancelled(world: World) -> None:
+    task_id = world.accept().task_id
+    cancel(task_id, "shop", clock.now())
+    assert claim([task_id], world.boot, 1, clock.now()) == []
+    with pytest.raises(NotFound):
+        cancel(uuid.uuid4(), "shop", clock.now())
+
+
+def test_cancelling_closes_the_open_attempt(world: World) -> None:
+    sent = world.running()
+    cancel(sent.task.task_id, "shop", clock.now())
+    [attempt] = rows("SELECT * FROM routing_attempt WHERE task_id = %s", sent.task.task_id)
+    assert (attempt["outcome"], attempt["certainty"]) == ("CANCELLED", "MAYBE_RAN")
+    assert not world.settle(sent).applied
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"), [({"ttlMs": 1000}, "EXPIRED"), ({"timeoutBudgetMs": 1000}, "TIMEOUT"), ({}, "EXPIRED")]
+)
+def test_a_task_that_no_worker_took_ends_for_want_of_time(world: World, fields: dict[str, int], code: str) -> None:
+    task_id = world.accept(**fields).task_id
+    assert task_id in sweep.sweep(clock.now() + HOUR).ended
+    row = task(task_id)
+    assert (row["state"], row["error_code"], row["waiting"]) == ("TIMEOUT", code, False)
+
+
+def test_a_task_that_nobody_could_take_ends_as_no_instance(world: World) -> None:
+    held = world.claim(world.accept().task_id)
+    put_back([(held.task_id, clock.now(), "nobody is up")], boot_id=world.boot)
+    again = world.claim(held.task_id)
+    assert (again.waited_for, again.attempts) == ("nobody is up", 0)
+    put_back([(held.task_id, clock.now(), None)], boot_id=world.boot)
+    assert sweep.expire(held.task_id, clock.now() + HOUR)
+    assert task(held.task_id)["error_code"] == "NO_INSTANCE"
+    assert events(held.task_id) == ["RECEIVED", "WAITING", "TIMEOUT"]
+
+
+def test_an_overdue_task_is_never_claimed(world: World) -> None:
+    task_id = world.accept(ttlMs=1000).task_id
+    assert claim([task_id], world.boot, 1, clock.now() + HOUR) == []
+
+
+def test_a_dead_workers_unsent_tasks_wait_again(world: World) -> None:
+    held = world.claim(world.accept().task_id)
+    lapse(world.boot)
+    sweep.sweep(clock.now())
+    assert task(held.task_id)["waiting"]
+    assert dispatch([world.sending(held)], world.boot) == set(), "the worker comes back too late"
+    assert world.claim(held.task_id, boot=uuid.uuid4()).attempts == 0
+
+
+def test_a_dead_workers_attempt_is_lost_and_repeated(world: World) -> None:
+    sent = world.running()
+    lapse(world.boot)
+    sweep.sweep(clock.now())
+    [attempt] = rows("SELECT * FROM routing_attempt WHERE task_id = %s", sent.task.task_id)
+    assert (attempt["outcome"], attempt["certainty"]) == ("LOST", "MAYBE_RAN")
+    assert task(sent.task.task_id)["state"] == "RETRY_WAIT"
+    assert not world.settle(sent).applied
+
+
+def test_a_farewell_gives_everything_unsent_back(world: World) -> None:
+    held = world.claim(world.accept().task_id)
+    workers.renew(world.boot, 1)
+    assert workers.farewell(world.boot) == [held.task_id]
+    assert task(held.task_id)["waiting"]
+
+
+def test_a_failed_attempt_waits_for_its_retry(world: World) -> None:
+    sent = world.running()
+    due = clock.now() + dt.timedelta(seconds=1)
+    assert world.settle(sent, Retry(due, "TIMEOUT"), failed()).state == "RETRY_WAIT"
+    row = task(sent.task.task_id)
+    assert (row["waiting"], row["due_at"], row["outcome"]) == (True, due, None)
+    assert claim([sent.task.task_id], world.boot, 1, clock.now()) == []
+    assert world.claim(sent.task.task_id, now=due).attempts == 1
+
+
+def test_a_retry_by_hand_begins_another_round(world: World) -> None:
+    sent = world.running(callback=CALLBACK, timeoutBudgetMs=60_000)
+    world.settle(sent, GiveUp(TaskState.FAILED, "REJECTED", "no"), failed())
+    later = clock.now() + HOUR
+    retry(sent.task.task_id, "support", later)
+    row = task(sent.task.task_id)
+    assert (row["state"], row["outcome"], row["round"], row["max_attempts"], row["error_code"]) == (
+        "RECEIVED", None, 2, 6, None,
+    )  # fmt: skip
+    assert row["deadline_at"] == later + dt.timedelta(seconds=60)
+    again = world.send(world.claim(sent.task.task_id, now=later))
+    assert (again.number, world.settle(again).state) == (2, "SUCCEEDED")
+    assert len({one["id"] for one in callbacks_of(sent.task.task_id)}) == 2
+    with pytest.raises(StateConflict):
+        retry(sent.task.task_id, "support", later)

@@ -1,0 +1,101 @@
+"""What agents report by API: receipt, progress, result, in time and late."""
+
+import datetime as dt
+import uuid
+
+import pytest
+
+from common import clock
+from common.errors import NotFound, StateConflict
+from common.json import dumps, parse
+from routing.services import report, sweep
+from routing.services.receipt import Receipt, received
+from routing.trip import Dispatch
+from tests.routing.services.world import World, callbacks_of, events, rows, task
+
+HOUR = dt.timedelta(hours=1)
+
+
+def accepted_202(world: World, **fields: object) -> Dispatch:
+    sent = world.running(**fields)
+    received([Receipt(sent.task.task_id, 1, clock.now(), worker=world.boot, released=True)])
+    return sent
+
+
+def tell(sent: Dispatch, now: dt.datetime | None = None, **body: object) -> None:
+    raw = dumps({"attemptKey": str(sent.attempt_key), **body})
+    report.result(sent.task.task_id, sent.attempt_key, raw, now or clock.now())
+
+
+def test_a_receipt_leaves_nothing_held(world: World) -> None:
+    sent = accepted_202(world)
+    [attempt] = rows("SELECT * FROM routing_attempt WHERE task_id = %s", sent.task.task_id)
+    assert (attempt["worker"], task(sent.task.task_id)["state"]) == (None, "RUNNING")
+
+
+def test_a_reported_result_ends_the_task_with_the_very_bytes(world: World) -> None:
+    sent = accepted_202(world)
+    raw = b'{"attemptKey": "x", "status": "SUCCEEDED", "data": {"n": 1.10, "big": 9007199254740993}}'
+    report.result(sent.task.task_id, sent.attempt_key, raw, clock.now())
+    assert b'{"n": 1.10, "big": 9007199254740993}' in bytes(task(sent.task.task_id)["result"])
+    report.result(sent.task.task_id, sent.attempt_key, raw, clock.now())  # told twice: no error, no change
+    assert events(sent.task.task_id) == ["RECEIVED", "ROUTED", "DISPATCHED", "RUNNING", "SUCCEEDED"]
+
+
+def test_a_failure_that_says_retryable_is_retried(world: World) -> None:
+    sent = accepted_202(world)
+    tell(sent, status="FAILED", error={"code": "OUT_OF_MEMORY", "message": "gpu", "retryable": True})
+    assert task(sent.task.task_id)["state"] == "RETRY_WAIT"
+
+
+def test_a_failure_keeps_the_agents_own_code(world: World) -> None:
+    sent = accepted_202(world)
+    tell(sent, status="FAILED", error={"code": "OUT_OF_MEMORY", "message": "gpu"})
+    row = task(sent.task.task_id)
+    assert (row["state"], row["error_code"]) == ("FAILED", "AGENT_FAILED")
+    assert parse(row["error_details"].encode()) == {"agentCode": "OUT_OF_MEMORY"}
+
+
+def test_progress_is_shown_and_moves_the_task_to_running(world: World) -> None:
+    sent = world.running()
+    report.progress(sent.task.task_id, sent.attempt_key, b'{"percent": 40, "message": "half"}', clock.now())
+    row = task(sent.task.task_id)
+    assert row["state"] == "RUNNING"
+    assert parse(row["progress"].encode())["percent"] == 40
+
+
+def test_a_result_after_the_timeout_is_kept_and_called_back_as_late(world: World) -> None:
+    sent = accepted_202(world, callback={"type": "http", "url": "https://shop.example/cb"})
+    sweep.sweep(clock.now() + HOUR)
+    with pytest.raises(StateConflict):
+        tell(sent, clock.now() + HOUR, status="SUCCEEDED", data={"y": 2})
+    row = task(sent.task.task_id)
+    assert (row["state"], parse(bytes(row["late"]))["data"]) == ("TIMEOUT", {"y": 2})
+    bodies = [parse(bytes(one["body"])) for one in callbacks_of(sent.task.task_id)]
+    assert sorted(body["late"] for body in bodies) == [False, True]
+    with pytest.raises(StateConflict):
+        tell(sent, clock.now() + HOUR, status="SUCCEEDED", data={"y": 3})
+    assert len(callbacks_of(sent.task.task_id)) == 2
+
+
+def test_an_attempt_without_answer_is_retried_after_its_deadline(world: World) -> None:
+    sent = accepted_202(world)
+    sweep.sweep(clock.now() + dt.timedelta(seconds=31))
+    row = task(sent.task.task_id)
+    assert (row["state"], row["attempts"]) == ("RETRY_WAIT", 1)
+
+
+def test_the_key_of_an_earlier_attempt_is_refused(world: World) -> None:
+    first = accepted_202(world)
+    sweep.sweep(clock.now() + dt.timedelta(seconds=31))
+    later = clock.now() + dt.timedelta(minutes=1)
+    world.send(world.claim(first.task.task_id, now=later))
+    with pytest.raises(StateConflict):
+        tell(first, status="SUCCEEDED", data={})
+    assert task(first.task.task_id)["state"] == "DISPATCHED"
+
+
+def test_an_unknown_attempt_is_not_found(world: World) -> None:
+    sent = accepted_202(world)
+    with pytest.raises(NotFound):
+        report.receipt(sent.task.task_id, uuid.uuid4(), b"{}", clock.now())
