@@ -107,6 +107,7 @@ _route = Validator(ROUTE)
 def read(value: Any) -> tuple[str | None, list[dict[str, Any]]]:
     """(namespace or None, routes) of a table from JSON or YAML; raises Invalid with pointers."""
     _keep_versions(value.get("routes") if isinstance(value, dict) else None)
+    value = plain(value)
     errors = _table.errors(value) or [*_repeated(value["routes"]), *_sums(value["routes"])]
     if errors:
         raise Invalid(errors)
@@ -170,7 +171,7 @@ def _candidate(row: Candidate) -> dict[str, Any]:
 
 def _storable(route: dict[str, Any]) -> dict[str, Any]:
     """Plain JSON with floats for decimals, whole numbers as integers."""
-    stored = msgspec.json.decode(dumps(plain(route)))
+    stored = msgspec.json.decode(dumps(route))
     for one in stored["candidates"]:
         if "weight" in one:
             one["weight"] = int(one["weight"])

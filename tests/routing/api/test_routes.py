@@ -96,8 +96,8 @@ def test_a_route_under_another_name_is_refused(put):
 
 
 def test_broken_yaml_is_400_with_its_place(put):
-    document = problem(put("routes: [", kind="application/yaml"), 400, "MALFORMED_YAML")
-    assert document["line"] == 1
+    document = problem(put("routes:\n  - a: b: c", kind="application/yaml"), 400, "MALFORMED_YAML")
+    assert document["line"] == 2
 
 
 def test_an_unknown_route_is_404(get):
