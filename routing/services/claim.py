@@ -84,7 +84,7 @@ def _claim_due(boot_id: uuid.UUID, room: int, now: dt.datetime, full: frozenset[
     for priority in (0, 1, 2):
         for _ in range(_ROUNDS):
             left = room - len(claimed)
-            found = lanes.due(priority, now, _DEPTH, full) if left else []
+            found = lanes.due(priority, now, min(_DEPTH, left), full) if left else []
             got = _take_lanes(found, priority, boot_id, left, now) if found else []
             claimed += got
             if not got:
