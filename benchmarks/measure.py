@@ -62,21 +62,23 @@ def completing(system: System, target: Target, agent: Peer, receiver: Peer, seco
     load = Generator(closed_loop, target, CONNECTIONS, seconds, OUTSTANDING, receiver.count)
     harness = [agent.pid, receiver.pid, load.pid]
     time.sleep(RAMP_SECONDS)
-    before, harness_before = processes.sample(system.roots()), processes.sample(harness)
+    before, harness_before = processes.cpu_seconds(system.roots()), processes.cpu_seconds(harness)
     counted, since = receiver.count.value, time.monotonic()
     time.sleep(seconds - 2 * RAMP_SECONDS)
     completed, lasted = receiver.count.value - counted, time.monotonic() - since
-    after, harness_after = processes.sample(system.roots()), processes.sample(harness)
+    spent = processes.between(before, processes.cpu_seconds(system.roots()))
+    spent["harness"] = sum(processes.between(harness_before, processes.cpu_seconds(harness)).values())
     posts = load.result()
     lost = count_lost(posts, drained(posts, receiver))
-    cpu = {name: value * 1000 / completed for name, value in after.cpu_since(before).items()}
+    cpu = {name: value * 1000 / completed for name, value in sorted(spent.items())}
+    by_program = {f"CPU ms/task {name}": value for name, value in cpu.items() if name != "harness"}
     return {
         "lost": lost,
         "completed/s": completed / lasted,
-        "CPU ms/task": sum(cpu.values()),
-        "memory MiB": sum(after.memory.values()) / 2**20,
-        **{f"CPU ms/task {name}": value for name, value in sorted(cpu.items())},
-        "harness CPU ms/task": sum(harness_after.cpu_since(harness_before).values()) * 1000 / completed,
+        "CPU ms/task": sum(by_program.values()),
+        **by_program,
+        "harness CPU ms/task": cpu["harness"],
+        "memory MiB": processes.memory_bytes(system.roots()) / 2**20,
     }
 
 

@@ -2,20 +2,8 @@
 
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import psutil  # type: ignore[import-untyped]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """CPU seconds spent so far, ended children included, and proportional memory in bytes, by program."""
-
-    cpu: dict[str, float]
-    memory: dict[str, int]
-
-    def cpu_since(self, earlier: "Sample") -> dict[str, float]:
-        return {name: value - earlier.cpu.get(name, 0.0) for name, value in self.cpu.items()}
 
 
 def find(variable: str, value: str) -> list[int]:
@@ -30,21 +18,36 @@ def find(variable: str, value: str) -> list[int]:
     return found
 
 
-def sample(roots: Iterable[int]) -> Sample:
-    """Sum up the trees under the roots.
+def cpu_seconds(roots: Iterable[int]) -> dict[str, float]:
+    """Return the CPU seconds that the trees under the roots have spent so far, by program.
 
     A PostgreSQL backend that has ended since counts through the time its parent got when it was reaped.
     """
-    cpu: dict[str, float] = {}
-    memory: dict[str, int] = {}
+    spent: dict[str, float] = {}
     for process in tree(roots):
         try:
             times, name = process.cpu_times(), program(process)
-            cpu[name] = cpu.get(name, 0.0) + times.user + times.system + times.children_user + times.children_system
-            memory[name] = memory.get(name, 0) + process.memory_full_info().pss
         except psutil.Error:
             continue
-    return Sample(cpu, memory)
+        own = times.user + times.system + times.children_user + times.children_system
+        spent[name] = spent.get(name, 0.0) + own
+    return spent
+
+
+def between(earlier: dict[str, float], later: dict[str, float]) -> dict[str, float]:
+    """Return what was spent between two readings, by program."""
+    return {name: value - earlier.get(name, 0.0) for name, value in later.items()}
+
+
+def memory_bytes(roots: Iterable[int]) -> int:
+    """Return the proportional set size of the trees; reading it takes long enough to disturb a measurement."""
+    total = 0
+    for process in tree(roots):
+        try:
+            total += process.memory_full_info().pss
+        except psutil.Error:
+            continue
+    return total
 
 
 def tree(roots: Iterable[int]) -> list[psutil.Process]:

@@ -15,16 +15,27 @@ def test_the_time_of_ended_children_counts() -> None:
     try:
         assert parent.stdout
         assert parent.stdout.readline() == "done\n"
-        assert sum(processes.sample([parent.pid]).cpu.values()) >= 0.3
+        assert sum(processes.cpu_seconds([parent.pid]).values()) >= 0.3
     finally:
         parent.kill()
         parent.communicate()
 
 
 def test_only_what_was_spent_between_two_samples_counts() -> None:
-    sample = processes.sample([os.getpid()])
-    assert set(sample.cpu_since(sample).values()) == {0.0}
-    assert sum(sample.memory.values()) > 0
+    assert processes.between({"worker": 1.0}, {"worker": 1.5, "beat": 0.2}) == {"worker": 0.5, "beat": 0.2}
+
+
+def test_memory_counts_the_whole_tree() -> None:
+    script = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'print(flush=True); input()'])"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    parent = subprocess.Popen([sys.executable, "-c", script], **pipes)
+    try:
+        assert parent.stdout
+        parent.stdout.readline()
+        assert len(processes.tree([parent.pid])) == 2
+        assert processes.memory_bytes([parent.pid]) > 2**21
+    finally:
+        parent.communicate(b"\n")
 
 
 def test_processes_are_found_by_their_environment() -> None:
