@@ -1,0 +1,137 @@
+"""Callbacks' rows against the real database: told once, again on schedule, by hand, or given up."""
+
+import datetime as dt
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from callbacks import services
+from callbacks.messages import Due, NewCallback, Tried
+from common import clock
+from common.database import hot_cursor
+from common.errors import NotFound, StateConflict
+from common.ids import sibling, uuid7
+
+SECOND = dt.timedelta(seconds=1)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_else_is_due() -> None:
+    with hot_cursor() as cursor:
+        cursor.execute("UPDATE callbacks_callback SET state = 'DELIVERED', due_at = NULL WHERE state = 'PENDING'")
+
+
+def made(*, leased: bool = True, namespace: str = "n", **more: Any) -> Due:
+    subject = uuid7()
+    new = NewCallback(
+        sibling(subject), subject, namespace, "shop", "https://a.example", None, "", b"{}", "standard", clock.now()
+    )
+    with hot_cursor() as cursor:
+        due = services.create(cursor, [replace(new, **more)], leased=leased, now=clock.now())
+    return due[0] if due else services.claim(clock.now(), 1)[0]
+
+
+def tried(due: Due, **more: Any) -> Tried:
+    fields = {"at": clock.now(), "took_ms": 10, "status": 500, "error": "500", "permanent": False, "answer": b"",
+              "retry_after_s": None}  # fmt: skip
+    return Tried(due, **{**fields, **more})
+
+
+def row(due: Due) -> dict[str, Any]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM callbacks_callback WHERE id = %s", [due.id])
+        names = [column.name for column in cursor.description or ()]
+        return dict(zip(names, cursor.fetchone() or (), strict=True))
+
+
+def test_a_leased_callback_is_nobody_elses_until_the_lease_lapses() -> None:
+    due = made()
+    assert (due.number, services.claim(clock.now(), 10)) == (1, [])
+    [again] = services.claim(clock.now() + services.LEASE + SECOND, 10)
+    assert (again.id, again.number, again.series) == (due.id, 2, 2)
+
+
+def test_a_delivery_ends_it() -> None:
+    due = made()
+    assert services.finish([tried(due, status=200, error=None)], clock.now()) == {due.id: "DELIVERED"}
+    assert row(due)["due_at"] is None
+
+
+def test_a_failure_is_tried_again_half_a_minute_later_with_the_same_id_and_body() -> None:
+    due = made()
+    now = clock.now()
+    services.finish([tried(due, at=now)], now)
+    assert services.claim(now + 26 * SECOND, 10) == []
+    [again] = services.claim(now + 34 * SECOND, 10)
+    assert (again.id, again.body, again.number) == (due.id, due.body, 2)
+
+
+def test_an_overtaken_try_changes_nothing() -> None:
+    due = made()
+    [again] = services.claim(clock.now() + services.LEASE + SECOND, 10)
+    assert services.finish([tried(due, status=200, error=None)], clock.now()) == {}
+    assert services.finish([tried(again, status=200, error=None)], clock.now()) == {due.id: "DELIVERED"}
+
+
+def test_a_gone_receiver_is_dead_at_once_and_can_be_told_again_by_hand() -> None:
+    due = made()
+    services.finish([tried(due, status=410, error="410 Gone")], clock.now())
+    assert (row(due)["state"], row(due)["last_error"]) == ("DEAD", "410 Gone")
+    services.redeliver(due.id, clock.now())
+    [again] = services.claim(clock.now(), 10)
+    assert (again.id, again.number, again.series) == (due.id, 2, 1)
+
+
+def test_redelivery_is_refused_while_pending_or_where_there_is_none() -> None:
+    due = made()
+    for id, error in ((due.id, StateConflict), (None, StateConflict), (uuid.uuid4(), NotFound)):
+        with pytest.raises(error):
+            services.redeliver(id, clock.now())
+
+
+def test_two_people_who_press_redeliver_begin_one_series() -> None:
+    due = made()
+    services.finish([tried(due, status=200, error=None)], clock.now())
+    barrier = threading.Barrier(2)
+
+    def press(_: int) -> bool:
+        try:
+            barrier.wait()
+            services.redeliver(due.id, clock.now())
+            return True
+        except StateConflict:
+            return False
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(press, range(2))) == [False, True]
+
+
+def test_dead_ones_are_redelivered_by_filter() -> None:
+    mine, other = uuid.uuid4().hex, uuid.uuid4().hex
+    dead = [made(namespace=name) for name in (mine, mine, other)]
+    services.finish([tried(due, status=410, error="gone") for due in dead], clock.now())
+    done = services.redeliver_matching(mine, client="shop", since=clock.now() - 60 * SECOND, now=clock.now())
+    assert sorted(done) == sorted(due.id for due in dead[:2])
+    assert row(dead[2])["state"] == "DEAD"
+
+
+def test_tries_that_never_come_to_an_end_do_not_go_on_for_ever() -> None:
+    due, now = made(), clock.now()
+    for _ in range(5):
+        now += services.LEASE + SECOND
+        services.claim(now, 10)
+    assert services.sweep(now + services.LEASE + SECOND) == [due.id]
+    assert row(due)["state"] == "DEAD"
+
+
+def test_a_receivers_odd_words_are_kept_as_text() -> None:
+    due = made()
+    services.finish([tried(due, error="bad\0\ud83d", answer=b"\x00\xff")], clock.now())
+    assert "\0" not in row(due)["last_error"]
