@@ -12,7 +12,7 @@ from typing import Any
 from registry.states import InstanceState
 from routing.ask import Ask, Load
 from routing.filters import LASTING, NOT_MEANT, Seen, inflight, rejection
-from routing.snapshot.model import Ability, CandidateView, InstanceView
+from routing.snapshot.model import Ability, CandidateView, InstanceView, RouteView
 from routing.states import TaskError
 from routing.strategies import REGISTRY
 from routing.strategies.base import Rand
@@ -29,14 +29,20 @@ class Choice:
     candidate: CandidateView
     instance: InstanceView
     decision: dict[str, Any]
+    route: RouteView
 
 
 @dataclass(frozen=True, slots=True)
 class NoChoice:
-    """Nobody can: NO_INSTANCE may pass, LOOP_DETECTED and BUDGET_BELOW_SLA will not."""
+    """Nobody can: NO_INSTANCE may pass, LOOP_DETECTED and BUDGET_BELOW_SLA will not.
+
+    `busy` when it is only a slot that is missing; `why` names the reasons of the instances that the task is meant for.
+    """
 
     decision: dict[str, Any]
     reason: TaskError
+    busy: bool = False
+    why: str = TaskError.NO_INSTANCE.value
 
 
 @dataclass(slots=True)
@@ -58,11 +64,11 @@ def choose(ability: Ability | None, ask: Ask, loads: Load, rand: Rand) -> Choice
     usable = [place.seen for place in places if place.rejected is None]
     strategy = ability.route.strategy
     if not usable:
-        return NoChoice(_decision(strategy, places, None), _why_nobody(places))
+        return _nobody(_decision(strategy, places, None), places)
     drawn = _by_weight(ability, usable, ask, rand)
     instance = _of_session(drawn, ask) or REGISTRY[strategy].pick(_by_state(drawn, rand), ask, loads, rand)
     candidate = next(seen.candidate for seen in drawn if seen.instance is instance)
-    return Choice(candidate, instance, _decision(strategy, places, instance))
+    return Choice(candidate, instance, _decision(strategy, places, instance), ability.route)
 
 
 def _examine(ability: Ability, candidate: CandidateView, instance: InstanceView, ask: Ask, loads: Load) -> _Place:
@@ -137,9 +143,13 @@ def _hash(*parts: str) -> float:
     return int.from_bytes(digest, "big") / (1 << 56)
 
 
-def _why_nobody(places: list[_Place]) -> TaskError:
-    meant = {place.rejected for place in places if place.rejected not in NOT_MEANT}
-    return TaskError(sorted(meant)[0]) if meant and meant <= LASTING else TaskError.NO_INSTANCE  # type: ignore[type-var]
+def _nobody(decision: dict[str, Any], places: list[_Place]) -> NoChoice:
+    reasons = sorted({place.rejected or "" for place in places} - NOT_MEANT)
+    if not reasons:
+        return NoChoice(decision, TaskError.NO_INSTANCE)
+    lasting = LASTING.issuperset(reasons)
+    reason = TaskError(reasons[0]) if lasting else TaskError.NO_INSTANCE
+    return NoChoice(decision, reason, "BUSY" in reasons, ", ".join(reasons))
 
 
 def _decision(strategy: str, places: list[_Place], chosen: InstanceView | None) -> dict[str, Any]:

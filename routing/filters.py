@@ -15,7 +15,9 @@ from routing.states import TaskError
 INSTANCE_SHARE = 0.8  # of its declared concurrency that an instance is given (limits.instanceShare)
 
 NOT_MEANT = frozenset({"NOT_PINNED", "TAGS", "REQUIRES", "VERSION", "PAYLOAD"})  # the task is not for this instance
-LASTING = frozenset({TaskError.LOOP_DETECTED, TaskError.BUDGET_BELOW_SLA})  # waiting only makes it worse
+LASTING: frozenset[str] = frozenset(
+    {TaskError.LOOP_DETECTED, TaskError.BUDGET_BELOW_SLA}
+)  # waiting only makes it worse
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ _nudger = Nudger()
 
 def _renew_after_fork() -> None:
     """A forked child has no publisher thread, and perhaps a lock that nobody will release."""
-    global _nudger  # noqa: PLW0603 - one publisher a process
+    global _nudger
     _nudger = Nudger()
 
 

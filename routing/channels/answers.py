@@ -110,6 +110,10 @@ def _from_body(body: bytes, capability: CapabilityView, now: dt.datetime) -> Out
         value, raw = _read(body)
     except BadAnswer as error:
         return _bad(f"The agent's answer is not usable JSON: {error}", now)
+    return _from_value(value, raw, capability, now)
+
+
+def _from_value(value: Any, raw: bytes, capability: CapabilityView, now: dt.datetime) -> Outcome:
     if not isinstance(value, dict):
         return _succeeded(value, raw, {}, capability, now)
     if "jsonrpc" in value and value.get("error") is not None:

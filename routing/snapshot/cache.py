@@ -104,7 +104,7 @@ _cache = Cache()
 
 def _renew_after_fork() -> None:
     """A forked child has no watcher, and perhaps a lock that nobody will release."""
-    global _cache  # noqa: PLW0603 - one cache a process
+    global _cache
     _cache = Cache()
 
 

@@ -1,0 +1,230 @@
+"""The engine: an event loop on a thread of its own that makes trips of the tasks that this process claims.
+
+Claims happen on whichever thread asks (a job's, or one of the engine's own for a look); from the commit on the worker's
+lease covers them, whatever becomes of the Celery message.
+"""
+
+import asyncio
+import datetime as dt
+import ipaddress
+import logging
+import os
+import threading
+import uuid
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import uvloop
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError
+
+from callbacks.deliverer import Deliverer
+from common import clock
+from common.outbound import Outbound
+from registry.selectors import callback_secrets
+from routing import snapshot
+from routing.channels import REGISTRY
+from routing.engine.batches import Batches
+from routing.engine.keeper import Keeper
+from routing.engine.secrets import SecretsCache
+from routing.engine.slots import Slots
+from routing.engine.trip import Trips
+from routing.loads import Loads
+from routing.services import workers
+from routing.services.claim import claim
+from routing.trip import Claimed
+
+log = logging.getLogger(__name__)
+
+ROOM = 2000
+DATABASE_THREADS = 5
+FAREWELL_S = 5.0
+
+
+class Engine:
+    """Start it once a process; `room` bounds the tasks that it holds at a time."""
+
+    def __init__(self, *, room: int | None = None):
+        self.boot_id = uuid.uuid4()
+        self.room: int = room or getattr(settings, "REACH_ENGINE_ROOM", ROOM)
+        self._held = 0  # claimed and not yet done, reserved room included
+        self._lock = threading.Lock()
+        self._grace_s = 0.0
+        self._backlog = False  # the last look left due work behind for want of room
+        self._draining = threading.Event()
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    def start(self) -> None:
+        """Start the loop and return when it takes work; needs PostgreSQL, not Redis."""
+        self._thread.start()
+        self._ready.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self, grace_s: float) -> None:
+        """Take no more work, let what runs finish for at most `grace_s` seconds, and give the rest back."""
+        self._draining.set()
+        self._grace_s = grace_s
+        if self._thread.is_alive() and self._ready.is_set():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join(grace_s + 2 * FAREWELL_S)
+
+    @property
+    def held(self) -> int:
+        """Tasks that are claimed and not yet done."""
+        return self._held
+
+    def claim(self, ids: Sequence[uuid.UUID]) -> int:
+        """Claim of these ids what there is room for, on the calling thread; returns how many were got.
+
+        While there is a backlog nobody jumps the queue: then an id only means that there is more to look for.
+        """
+        if self._backlog or self._draining.is_set():
+            self.look()
+            return 0
+        return self._claim(list(ids), len(ids))
+
+    def claim_due(self) -> int:
+        """Claim whatever is due, fairly, on the calling thread."""
+        free = self.room - self._held
+        if free <= 0 or self._draining.is_set():
+            return 0
+        got = self._claim(None, free)
+        self._backlog = got >= free
+        return got
+
+    def look(self) -> None:
+        """Look for due work now rather than at the next second."""
+        self._on_loop(self._keeper.look.set)
+
+    def _on_loop(self, function: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except (AttributeError, RuntimeError):
+            pass  # not started yet, or stopped: the poll covers
+
+    def _claim(self, ids: list[uuid.UUID] | None, wanted: int) -> int:
+        reserved = self._reserve(wanted)
+        got = 0
+        try:
+            tasks = claim(ids, self.boot_id, reserved, clock.now(), full=self._slots.full())
+            got = len(tasks)
+            _refresh(tasks)
+            self._on_loop(lambda: self._begin(tasks))
+        finally:
+            self._give_back(reserved - got)
+        return got
+
+    def _reserve(self, wanted: int) -> int:
+        with self._lock:
+            reserved = max(0, min(wanted, self.room - self._held))
+            self._held += reserved
+            return reserved
+
+    def _give_back(self, count: int) -> None:
+        with self._lock:
+            self._held -= count
+
+    def _begin(self, tasks: list[Claimed]) -> None:
+        for task in tasks:
+            self._spawn(self._trip(task))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _trip(self, task: Claimed) -> None:
+        try:
+            await self._trips.run(task)
+        except Exception:
+            log.exception("a trip broke off", extra={"taskId": str(task.task_id)})
+            await self._let_go(task)
+        finally:
+            self._give_back(1)
+            self._look_if_room((task.namespace, task.ability))
+
+    async def _let_go(self, task: Claimed) -> None:
+        """A trip that broke before its attempt was on record is for the next look; after that the sweep ends it."""
+        try:
+            await self._batches.put_back.do((task.task_id, clock.now() + dt.timedelta(seconds=5), None))
+        except Exception:
+            log.exception("a task could not be put back")
+
+    def _look_if_room(self, ability: tuple[str, str]) -> None:
+        """Work was left behind: fetch more once enough of it is done, not for each single place."""
+        enough = self.room - self._held >= max(1, self.room // 10)
+        if (self._backlog and enough) or self._slots.has_reopened(ability):
+            self._keeper.look.set()
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._main())
+        except BaseException as error:
+            if self._ready.is_set():
+                log.critical("the engine died", exc_info=True)
+                os._exit(70)  # the supervisor starts a new worker; the sweep takes over what this one held
+            self._failure = error
+            self._ready.set()
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        self._running: set[asyncio.Task[None]] = set()
+        executor = ThreadPoolExecutor(DATABASE_THREADS, "engine-db")
+        self._batches = Batches(self.boot_id, executor)
+        self._slots = Slots(Loads())
+        out = Outbound([ipaddress.ip_network(text) for text in settings.REACH_OUTBOUND_ALLOW])
+        secrets = SecretsCache(callback_secrets, executor)
+        self.deliverer = Deliverer(out, secrets.of, self._batches.tried.do, self._batches.postpone.do)
+        channels = {name: make(out) for name, make in REGISTRY.items()}
+        self._trips = Trips(self.boot_id, self._batches, self._slots, channels, self.deliverer.submit, self._look_at)
+        self._keeper = Keeper(self, self._batches, self.deliverer, executor)
+        await self._keeper.start()
+        self._ready.set()
+        await self._stopping.wait()
+        await self._drain()
+        await self._keeper.stop()
+        await self._loop.run_in_executor(executor, workers.farewell, self.boot_id)
+        await out.close()
+        executor.shutdown(wait=False)
+
+    async def _drain(self) -> None:
+        if self._running:
+            await asyncio.wait(self._running, timeout=self._grace_s)
+        await self.deliverer.drain(FAREWELL_S)
+        for task in self._running:
+            task.cancel()
+
+    def _look_at(self, at: dt.datetime) -> None:
+        """A retry is due at `at`: look then, if it is soon enough to be worth a timer."""
+        delay = (at - clock.now()).total_seconds()
+        if delay < 60:
+            self._loop.call_later(max(delay, 0) + 0.001, self._keeper.look.set)
+
+
+def _refresh(tasks: list[Claimed]) -> None:
+    """No choice is made on a snapshot that is older than what the claim saw."""
+    for namespace, version in {(task.namespace, task.namespace_version) for task in tasks}:
+        try:
+            snapshot.at_least(namespace, version)
+        except (DatabaseError, InterfaceError) as error:
+            log.warning("a snapshot could not be read: %s", type(error).__name__)
+
+
+_engine: Engine | None = None
+
+
+def current() -> Engine | None:
+    """This process's engine; None outside workers."""
+    return _engine
+
+
+def install(engine: Engine | None) -> None:
+    """Make it this process's engine."""
+    global _engine
+    _engine = engine

@@ -1,0 +1,241 @@
+"""One claimed task's trip through this process: prepare → call → handle."""
+
+import asyncio
+import datetime as dt
+import logging
+import random
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError
+
+from callbacks.messages import Due
+from common import clock
+from registry import attempt_tokens
+from routing import snapshot
+from routing.channels import Channel, Sending
+from routing.channels.base import failed
+from routing.choice import Choice, NoChoice, choose
+from routing.engine.batches import Batches
+from routing.engine.request import Request, ask_of, read, timeout_ms
+from routing.engine.slots import Slots
+from routing.filters import LASTING
+from routing.policy import RouteFacts, TaskFacts, decide, end_state
+from routing.services.receipt import Receipt
+from routing.snapshot import Ability, RouteView
+from routing.states import Certainty, TaskError, TaskState
+from routing.trip import Await, Claimed, Dispatch, GiveUp, Outcome, Retry, Settlement
+
+log = logging.getLogger(__name__)
+
+SLOT_WAIT_S = 1.0
+LOOK_AGAIN_S = 1.0  # a task that nobody can take is looked at again after so long, later the longer it waits
+LONGEST_LOOK_S = 5.0
+SETTLE_AGAIN_S = 1.0
+
+Made = TypeVar("Made")
+
+_MILLISECOND = dt.timedelta(milliseconds=1)
+_NOBODY = {
+    TaskError.LOOP_DETECTED: "It came back to an agent on its own path, or made too many hops.",
+    TaskError.BUDGET_BELOW_SLA: "Less time is left than any agent of this ability needs.",
+    TaskError.NO_INSTANCE: "No instance could take it, and its route does not wait.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A trip that may go out: its attempt is on record."""
+
+    sending: Sending
+    route: RouteView
+    request: Request
+
+    @property
+    def task(self) -> Claimed:
+        return self.sending.dispatch.task
+
+    @property
+    def slot(self) -> tuple[str, str, str]:
+        dispatch = self.sending.dispatch
+        return self.task.namespace, dispatch.agent_id, dispatch.instance_id
+
+
+class Trips:
+    """Makes trips. `deliver` gets the callbacks of ended tasks to deliver now, `retry_at` the time of a retry."""
+
+    def __init__(
+        self,
+        boot_id: uuid.UUID,
+        batches: Batches,
+        slots: Slots,
+        channels: dict[str, Channel],
+        deliver: Callable[[Iterable[Due]], None],
+        retry_at: Callable[[dt.datetime], None],
+    ):
+        self._boot_id, self._batches, self._slots, self._channels = boot_id, batches, slots, channels
+        self._deliver, self._retry_at = deliver, retry_at
+
+    async def run(self, task: Claimed) -> None:
+        """The whole trip of one task; what it comes to is on record when this returns."""
+        prepared = await self.prepare(task)
+        if prepared is None:
+            return
+        try:
+            outcome = await self.call(prepared.sending)
+        finally:
+            self._slots.release(prepared.slot)
+        await self.handle(prepared, outcome)
+
+    async def prepare(self, task: Claimed) -> Prepared | None:
+        """Choose an instance and put the attempt on record; None if nobody can take it or it is ours no more."""
+        request = read(task.request)
+        began = time.perf_counter()
+        ability, choice = await self._choose(task, request)
+        if isinstance(choice, NoChoice):
+            await self._nobody(task, ability, choice)
+            return None
+        took_ms = round((time.perf_counter() - began) * 1000, 1)
+        prepared = _prepared(task, request, choice, took_ms)
+        try:
+            may_send = await self._batches.dispatch.do(prepared.sending.dispatch)
+        except BaseException:
+            self._slots.release(prepared.slot)
+            raise
+        if not may_send:
+            self._slots.release(prepared.slot)
+            return None
+        return prepared
+
+    async def call(self, sending: Sending) -> Outcome:
+        """Send it; whatever the channel may throw is an outcome too."""
+        try:
+            return await self._channels[sending.dispatch.channel].send(sending)
+        except Exception as error:
+            log.exception("a channel broke")
+            message = f"The channel broke: {type(error).__name__}"
+            return failed(TaskError.UNREACHABLE, Certainty.MAYBE_RAN, clock.now(), message)
+
+    async def handle(self, prepared: Prepared, outcome: Outcome) -> None:
+        """Put on record what follows from the outcome."""
+        now = clock.now()
+        decision = decide(outcome, _task_facts(prepared), _route_facts(prepared), now)
+        if isinstance(decision, Await):
+            await self._receive(prepared, outcome)
+            return
+        task, number = prepared.task, prepared.sending.dispatch.number
+        await self._settle(Settlement(task.task_id, number, decision, outcome, now, worker=self._boot_id))
+        if isinstance(decision, Retry):
+            self._retry_at(decision.at)
+
+    async def _choose(self, task: Claimed, request: Request) -> tuple[Ability | None, Choice | NoChoice]:
+        """Choose and take a slot; where all are busy, wait a moment for the next one that comes free."""
+        key = (task.namespace, task.ability)
+        while True:
+            ability = snapshot.current(task.namespace).abilities.get(task.ability)
+            left_ms = (task.deadline_at - clock.now()) // _MILLISECOND
+            choice = choose(ability, ask_of(task, request, ability, left_ms), self._slots.loads, random.random)
+            if isinstance(choice, Choice):
+                self._slots.acquire((task.namespace, *choice.instance.key))
+                return ability, choice
+            if ability is None or not choice.busy or self._slots.is_full(key):
+                return ability, choice
+            agents = frozenset(c.agent.agent_id for c in ability.candidates)
+            if not await self._slots.wait(key, agents, SLOT_WAIT_S):
+                return ability, choice
+
+    async def _nobody(self, task: Claimed, ability: Ability | None, choice: NoChoice) -> None:
+        now = clock.now()
+        if choice.reason in LASTING:
+            give_up = GiveUp(end_state(choice.reason), choice.reason, _NOBODY[choice.reason])
+        elif ability is not None and ability.route.when_unavailable == "fail":
+            give_up = GiveUp(TaskState.FAILED, choice.reason, _NOBODY[choice.reason], retryable=True)
+        else:
+            due_at = min(now + _look_again(now - task.created_at), task.deadline_at)
+            reason = None if choice.why == task.waited_for else choice.why
+            await self._until_recorded(lambda: self._batches.put_back.do((task.task_id, due_at, reason)))
+            return
+        await self._settle(Settlement(task.task_id, 0, give_up, None, now, worker=self._boot_id))
+
+    async def _receive(self, prepared: Prepared, outcome: Outcome) -> None:
+        """The agent has it and works on its own: nothing is held here any more."""
+        task, number = prepared.task, prepared.sending.dispatch.number
+        at = outcome.received_at or outcome.at
+        receipt = Receipt(task.task_id, number, at, worker=self._boot_id, released=True)
+        await self._until_recorded(lambda: self._batches.receipts.do(receipt))
+
+    async def _settle(self, settlement: Settlement) -> None:
+        settled = await self._until_recorded(lambda: self._batches.settle.do(settlement))
+        self._deliver(settled.callbacks)
+
+    async def _until_recorded(self, write: Callable[[], Awaitable[Made]]) -> Made:
+        """Repeat while the database is away: what is in hand is worth keeping, and nothing is sent again for it."""
+        while True:
+            try:
+                return await write()
+            except (OperationalError, InterfaceError) as error:
+                log.warning("the database is away, an outcome waits: %s", type(error).__name__)
+                await asyncio.sleep(SETTLE_AGAIN_S)
+
+
+def _prepared(task: Claimed, request: Request, choice: Choice, took_ms: float) -> Prepared:
+    now = clock.now()
+    attempt_key = uuid.uuid4()
+    limit = dt.timedelta(milliseconds=timeout_ms(request, choice.candidate.agent.timeout_ms))
+    timings = {"discoveryMs": 0, "routingMs": round(took_ms)}
+    if task.attempts == 0:
+        timings["queuedMs"] = max(0, (now - task.created_at) // _MILLISECOND)
+    dispatch = Dispatch(
+        task=task,
+        attempt_key=attempt_key,
+        agent_id=choice.instance.agent_id,
+        instance_id=choice.instance.instance_id,
+        capability=choice.candidate.capability.name,
+        channel="http",
+        decision={**choice.decision, "tookMs": took_ms},
+        deadline_at=min(now + limit, task.deadline_at),
+        routed_at=now,
+        sent_at=now,
+        timings=timings,
+    )
+    sending = Sending(
+        dispatch=dispatch,
+        agent=choice.candidate.agent,
+        capability=choice.candidate.capability,
+        instance=choice.instance,
+        payload=bytes(request.payload),
+        metadata=bytes(request.metadata) or None,
+        result_url=f"{settings.REACH_PUBLIC_URL}/v1/tasks/{task.task_id}/result",
+        result_token=attempt_tokens.issue(task.task_id, str(attempt_key)),
+    )
+    return Prepared(sending, choice.route, request)
+
+
+def _task_facts(prepared: Prepared) -> TaskFacts:
+    task, capability = prepared.task, prepared.sending.capability
+    return TaskFacts(
+        attempts=prepared.sending.dispatch.number,
+        max_attempts=task.max_attempts,
+        deadline_at=task.deadline_at,
+        created_at=task.created_at,
+        side_effects=capability.side_effects,
+        idempotent=capability.idempotent,
+        has_lookup=bool(prepared.sending.instance.lookup_url),
+    )
+
+
+def _route_facts(prepared: Prepared) -> RouteFacts:
+    """The route's rules, with the caller's own wait where one was asked for."""
+    route, asked = prepared.route, prepared.request.retry.backoff_ms
+    backoff = route.backoff_ms if asked is None else (int(asked),)
+    return RouteFacts(backoff, route.jitter_ms, route.jitter_share, route.retryable)
+
+
+def _look_again(age: dt.timedelta) -> dt.timedelta:
+    """A tenth of its age, spread, within bounds: ten thousand waiting tasks must not be looked at each second."""
+    seconds = min(max(LOOK_AGAIN_S, age.total_seconds() / 10), LONGEST_LOOK_S)
+    return dt.timedelta(seconds=seconds * (0.9 + 0.2 * random.random()))  # noqa: S311 - spreads load, guards nothing

@@ -1,0 +1,50 @@
+"""The jobs of routing: each safe to run twice, late, or not at all."""
+
+import uuid
+
+from celery import shared_task
+from django.db import connection
+
+from common import partitions
+from common.clock import now
+from routing.engine.loop import current
+from routing.services.sweep import sweep as sweep_tasks
+
+PARTITIONED = (
+    "routing_task",
+    "routing_taskbody",
+    "routing_attempt",
+    "routing_event",
+    "callbacks_callback",
+    "callbacks_delivery",
+)
+
+
+@shared_task(name="routing.jobs.dispatch")
+def dispatch(ids: list[str]) -> None:
+    """Claim these tasks for this worker's engine; returns once the claim is committed."""
+    engine = current()
+    if engine is not None:
+        engine.claim([uuid.UUID(task_id) for task_id in ids])
+
+
+@shared_task(name="routing.jobs.look")
+def look() -> None:
+    """Look for due work now."""
+    engine = current()
+    if engine is not None:
+        engine.look()
+
+
+@shared_task(name="routing.jobs.sweep")
+def sweep() -> None:
+    """End what is overdue and take over what dead workers held."""
+    sweep_tasks(now())
+
+
+@shared_task(name="routing.jobs.keep_partitions")
+def keep_partitions() -> None:
+    """Attach the partitions of the weeks ahead, those of callbacks too."""
+    at = now()
+    for table in PARTITIONED:
+        partitions.ensure(connection, table, at)
