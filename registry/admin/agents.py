@@ -1,0 +1,197 @@
+"""Agents, their revisions, instances and state changes."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.admin import TabularInline
+from unfold.decorators import action, display
+from unfold.paginator import InfinitePaginator
+
+from common.clock import now
+from common.errors import ReachError
+from registry.admin.access import TeamsOwn, as_text, author_of
+from registry.models import Agent, Instance, Revision, StateChange
+from registry.services import instances, manifests
+from registry.states import ROUTABLE, InstanceState
+
+STATE_COLOURS = {
+    InstanceState.NEW: "info",
+    InstanceState.ONLINE: "success",
+    InstanceState.DEGRADED: "warning",
+    InstanceState.OFFLINE: "danger",
+}
+
+
+class ReadOnlyInline(TabularInline):
+    """Rows below an agent or instance: shown, linked, ten at a time."""
+
+    extra = 0
+    per_page = 10
+    show_change_link = True
+    can_delete = False
+    hide_title = True
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return True  # the page around it has decided
+
+
+class InstanceInline(ReadOnlyInline):
+    model = Instance
+    fields = readonly_fields = ("instance_id", "state", "state_since", "reason", "region", "weight", "draining")
+    ordering = ("instance_id",)
+
+
+class RevisionInline(ReadOnlyInline):
+    model = Revision
+    fields = readonly_fields = ("number", "created_at", "created_by")
+
+
+class StateChangeInline(ReadOnlyInline):
+    model = StateChange
+    show_change_link = False
+    fields = readonly_fields = ("at", "from_state", "to_state", "reason")
+
+
+@admin.register(Agent)
+class AgentAdmin(TeamsOwn):
+    """An owner's agents: how they are, what they declare, and maintenance."""
+
+    can_change = True
+    list_display = ("agent_id", "namespace_id", "owner", "version", "taking_work", "maintenance", "updated_at")
+    list_filter = ("maintenance", "external")
+    search_fields = ("agent_id", "display_name", "owner", "namespace__name")
+    ordering = ("agent_id",)
+    actions = ("begin_maintenance", "end_maintenance")
+    actions_submit_line = ("begin_maintenance_here", "end_maintenance_here")
+    inlines = (InstanceInline, RevisionInline)
+    fields = readonly_fields = (
+        "namespace", "agent_id", "display_name", "owner", "tags", "version", "revision", "external", "maintenance",
+        "warning_list", "manifest_text", "created_at", "updated_at",
+    )  # fmt: skip
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Agent]:
+        routable = Count("instances", filter=Q(instances__left_at=None, instances__state__in=ROUTABLE))
+        return super().get_queryset(request).filter(deleted_at=None).annotate(routable=routable)
+
+    @admin.display(description=_("instances that take work"))
+    def taking_work(self, agent: Any) -> int:
+        return int(agent.routable)
+
+    @admin.display(description=_("warnings"))
+    def warning_list(self, agent: Agent) -> SafeString | str:
+        rows = ((w["pointer"], w["message"]) for w in agent.warnings)
+        found = format_html_join("", "<li><code>{}</code> {}</li>", rows)
+        return format_html("<ul>{}</ul>", found) if found else gettext("none")
+
+    @admin.display(description=_("manifest"))
+    def manifest_text(self, agent: Agent) -> SafeString:
+        return as_text(agent.manifest)
+
+    @admin.action(description=_("Begin maintenance"), permissions=["change"])
+    def begin_maintenance(self, request: HttpRequest, queryset: QuerySet[Agent]) -> None:
+        self._maintain(request, queryset, on=True)
+
+    @admin.action(description=_("End maintenance"), permissions=["change"])
+    def end_maintenance(self, request: HttpRequest, queryset: QuerySet[Agent]) -> None:
+        self._maintain(request, queryset, on=False)
+
+    @action(description=_("Begin maintenance"))
+    def begin_maintenance_here(self, request: HttpRequest, obj: Agent) -> None:
+        self._maintain(request, self.get_queryset(request).filter(pk=obj.pk), on=True)
+
+    @action(description=_("End maintenance"))
+    def end_maintenance_here(self, request: HttpRequest, obj: Agent) -> None:
+        self._maintain(request, self.get_queryset(request).filter(pk=obj.pk), on=False)
+
+    def _maintain(self, request: HttpRequest, queryset: QuerySet[Agent], *, on: bool) -> None:
+        for agent in queryset:
+            manifests.maintenance(agent.namespace_id, agent.agent_id, on, now=now(), **author_of(request))
+        text = gettext("Maintenance has begun: running tasks finish, no new ones come.") if on else gettext(
+            "Maintenance has ended."
+        )  # fmt: skip
+        messages.success(request, text)
+
+
+@admin.register(Revision)
+class RevisionAdmin(TeamsOwn):
+    """One revision: what it said, how it differs from the current one, and the way back to it."""
+
+    agent_path = "agent__"
+    can_change = True
+    list_display = ("agent", "number", "created_at", "created_by")
+    list_select_related = ("agent",)
+    search_fields = ("agent__agent_id",)
+    ordering = ("-id",)
+    paginator = InfinitePaginator
+    actions_submit_line = ("restore",)
+    fields = readonly_fields = ("agent", "number", "created_at", "created_by", "difference", "source_text")
+
+    @admin.display(description=_("what changed since"))
+    def difference(self, revision: Revision) -> SafeString | str:
+        if revision.number == revision.agent.revision:
+            return gettext("This is the current revision.")
+        text = manifests.diff(revision.agent.namespace_id, revision.agent.agent_id, revision.number)["text"]
+        return format_html('<pre class="whitespace-pre-wrap">{}</pre>', text)
+
+    @admin.display(description=_("as sent"))
+    def source_text(self, revision: Revision) -> SafeString:
+        return format_html('<pre class="whitespace-pre-wrap">{}</pre>', revision.source)
+
+    @action(description=_("Go back to this revision"))
+    def restore(self, request: HttpRequest, obj: Revision) -> None:
+        agent = obj.agent
+        try:
+            result = manifests.restore(agent.namespace_id, agent.agent_id, obj.number, now=now(), **author_of(request))
+        except ReachError as error:
+            messages.error(request, error.detail)
+            return
+        messages.success(request, gettext("Its content is now revision %(number)s.") % {"number": result.revision})
+
+
+@admin.register(Instance)
+class InstanceAdmin(TeamsOwn):
+    """Running copies: their state, why, and since when."""
+
+    agent_path = "agent__"
+    can_change = True
+    list_display = ("instance_id", "agent", "shown_state", "state_since", "reason", "region", "weight", "last_heard_at")
+    list_select_related = ("agent",)
+    list_filter = ("state", "draining")
+    search_fields = ("instance_id", "agent__agent_id")
+    ordering = ("agent", "instance_id")
+    actions = ("take_out",)
+    inlines = (StateChangeInline,)
+    fields = readonly_fields = (
+        "agent", "instance_id", "implicit", "state", "state_since", "reason", "draining", "invoke_url", "health_url",
+        "lookup_url", "networks", "region", "zone", "version", "labels", "cost", "weight", "weight_percent",
+        "max_concurrency", "prefer_channel", "heartbeat", "registered_at", "last_heard_at",
+    )  # fmt: skip
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Instance]:
+        return super().get_queryset(request).filter(left_at=None)
+
+    @display(description=_("state"), label=STATE_COLOURS, ordering="state")
+    def shown_state(self, instance: Instance) -> tuple[str, Any]:
+        return instance.state, instance.get_state_display()
+
+    @admin.action(description=_("Take out at once"), permissions=["change"])
+    def take_out(self, request: HttpRequest, queryset: QuerySet[Instance]) -> None:
+        for one in queryset.select_related("agent"):
+            agent = one.agent
+            instances.leave(agent.namespace_id, agent.agent_id, one.instance_id, now=now(), **author_of(request))
+        messages.success(request, gettext("They get no further traffic; running tasks may finish."))
