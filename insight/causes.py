@@ -147,8 +147,8 @@ ERRORS: dict[str, Explanation] = {
 }
 
 CERTAINTIES: dict[str, Text] = {
-    Certainty.NOT_SENT: Text("The agent never received it.", "智能体从未收到该请求。"),
-    Certainty.MAYBE_RAN: Text("The agent may have done the work all the same.", "智能体仍有可能已经执行。"),
+    Certainty.NOT_SENT: Text("The request never reached an agent.", "请求从未到达智能体。"),
+    Certainty.MAYBE_RAN: Text("An attempt may have done the work all the same.", "某次尝试仍有可能已经执行。"),
     Certainty.RAN: Text("The agent did receive it and answered.", "智能体确实收到并作出了回应。"),
 }
 

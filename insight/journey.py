@@ -13,7 +13,7 @@ from common.clock import rfc3339
 from common.errors import NotFound
 from insight.summary import Facts, Summary, summarise
 from routing.models import Attempt, Event, Task, TaskBody
-from routing.states import OPEN
+from routing.states import OPEN, Certainty
 
 _MANY = 2000  # an agent may report progress without end; nobody reads further
 
@@ -104,7 +104,7 @@ def facts(found: Journey) -> Facts:
         state=task.state,
         code=task.error_code,
         agent=(last.agent_id if last else None) or task.agent_id,
-        certainty=last.certainty if last and (last.ended_at or task.state not in OPEN) else None,
+        certainty=_worst(found.attempts),
         last_code=last.code if last else None,
         attempts=task.attempts,
         max_attempts=task.max_attempts,
@@ -119,6 +119,12 @@ def facts(found: Journey) -> Facts:
         callback_due=callback.due_at if callback and callback.state == CallbackState.PENDING else None,
         callback_error=callback.last_error if callback else None,
     )
+
+
+def _worst(attempts: list[Attempt]) -> str | None:
+    """What is to be feared of all ended attempts together: one that may have run outweighs those never sent."""
+    seen = {attempt.certainty for attempt in attempts if attempt.outcome}
+    return next((one for one in (Certainty.MAYBE_RAN, Certainty.RAN, Certainty.NOT_SENT) if one in seen), None)
 
 
 def _summary(summary: Summary) -> dict[str, Any]:

@@ -15,7 +15,7 @@ class Facts:
     state: str
     code: str | None = None
     agent: str | None = None
-    certainty: str | None = None  # of the last attempt
+    certainty: str | None = None  # of all ended attempts together, the worst
     last_code: str | None = None  # of the last attempt
     attempts: int = 0
     max_attempts: int = 1

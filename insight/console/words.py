@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from insight.journey import Journey
@@ -41,15 +42,16 @@ def _cancel(found: Journey) -> ActionWords:
     else:
         effect = _("No agent will be called for it any more.")
     return ActionWords(
-        "cancel", _("Cancel"), _("Cancel this task?"), f"{effect} {_told(found)}", _("Cancel the task"), danger=True
+        "cancel", _("Cancel"), _("Cancel this task?"), _joined(effect, _told(found)), _("Cancel the task"), danger=True
     )
 
 
 def _retry(found: Journey) -> ActionWords:
     effect = _("The same task starts again with a fresh time budget: an agent is called once more.")
     if any(a.certainty != Certainty.NOT_SENT for a in found.attempts):
-        effect += " " + _("An earlier attempt may have had its effect already, so the work could be done twice.")
-    return ActionWords("retry", _("Retry"), _("Retry this task?"), f"{effect} {_told(found)}", _("Retry the task"))
+        twice = _("An earlier attempt may have had its effect already, so the work could be done twice.")
+        effect = _joined(effect, twice)
+    return ActionWords("retry", _("Retry"), _("Retry this task?"), _joined(effect, _told(found)), _("Retry the task"))
 
 
 def _redeliver(found: Journey) -> ActionWords:
@@ -68,3 +70,7 @@ def _told(found: Journey) -> str:
     if found.callback or found.callbacks:
         return _("The caller gets a callback when it ends.")
     return _("The caller sees it when it asks.")
+
+
+def _joined(*sentences: str) -> str:
+    return ("" if (get_language() or "").startswith("zh") else " ").join(sentences)

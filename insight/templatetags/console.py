@@ -8,10 +8,12 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from callbacks.models import CallbackState
 from common.clock import parse_time, rfc3339
-from routing.states import TaskState
+from routing.states import Certainty, TaskState
 
 register = template.Library()
+_STATES = {**dict(CallbackState.choices), **dict(TaskState.choices)}
 
 
 @register.filter
@@ -50,30 +52,15 @@ def took(task: object) -> str:
 
 @register.inclusion_tag("console/_state.html")
 def state(name: str | None) -> dict[str, str]:
-    """A state as a chip: colour, sign and word."""
-    label = TaskState(name).label if name in TaskState.values else (name or "–")
+    """A task's or callback's state, or an attempt's outcome, as a chip: colour, sign and word."""
+    label = _STATES.get(name or "", name or "–")
     return {"name": name or "", "label": str(label)}
 
 
 @register.filter
-def label_of(value: str | None, choices: str) -> str:
-    """The word of an enumeration's value in the page's language."""
-    return str(_CHOICES[choices].get(value or "", value or "–"))
-
-
-def _words() -> dict[str, dict[str, str]]:
-    from callbacks.models import CallbackState
-    from routing.states import Certainty, TaskError
-
-    return {
-        "certainty": dict(Certainty.choices),
-        "error": dict(TaskError.choices),
-        "callback": dict(CallbackState.choices),
-        "state": dict(TaskState.choices),
-    }
-
-
-_CHOICES = _words()
+def certainty(value: str) -> str:
+    """A commit certainty's words in the page's language."""
+    return str(Certainty(value).label)
 
 
 @register.filter

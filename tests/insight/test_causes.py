@@ -108,7 +108,7 @@ def test_a_retry_that_waits_says_why_the_last_attempt_failed_and_when_the_next_b
     )
     summary = summarise(facts, NOW)
     assert summary.cause.en == (
-        "echo could not be reached at its address. The agent never received it. "
+        "echo could not be reached at its address. The request never reached an agent. "
         "The last attempt failed and another one is scheduled."
     )
     assert summary.next.en == "Attempt 2 of 3 starts by itself."

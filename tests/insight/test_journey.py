@@ -62,6 +62,13 @@ def test_a_fallback_is_named_in_the_cause(namespace):
     assert "The answer is a fallback: static." in journey(task.id, NOW)["summary"]["cause"]["en"]
 
 
+def test_one_attempt_that_may_have_run_outweighs_those_never_sent(namespace):
+    task = make_task(namespace, "FAILED", error_code="UNREACHABLE")
+    make_attempt(task, 1, outcome="FAILED", certainty="MAYBE_RAN")
+    make_attempt(task, 2, outcome="FAILED", certainty="NOT_SENT")
+    assert "may have done the work" in journey(task.id, NOW)["summary"]["cause"]["en"]
+
+
 def test_the_timeline_is_to_scale(namespace):
     task = make_task(namespace)
     make_attempt(task, sent_at=task.created_at + ms(50), received_at=task.created_at + ms(100),
