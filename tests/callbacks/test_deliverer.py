@@ -1,0 +1,165 @@
+"""Deliveries to receivers of every temper, over real sockets."""
+
+import asyncio
+import datetime as dt
+import ipaddress
+import time
+import uuid
+
+import pytest
+from aiohttp import web
+from standardwebhooks import Webhook
+
+from callbacks import deliverer as module
+from callbacks.deliverer import Deliverer
+from callbacks.messages import Due
+from common.outbound import Outbound
+from common.secrets import encrypt
+from common.signing import new_webhook_secret
+from tests.routing.engine.conftest import serve  # noqa: F401 - a fixture
+from tests.routing.engine.local import Received
+
+SECRET = new_webhook_secret()
+
+
+def due(url, **given):
+    fields = {
+        "id": uuid.uuid4(), "subject_id": uuid.uuid4(), "namespace": "n", "client": "c", "url": url, "auth_token": None,
+        "traceparent": "", "body": b'{"state":"SUCCEEDED"}', "schedule": "standard", "number": 1, "series": 1,
+    }  # fmt: skip
+    return Due(**{**fields, **given})
+
+
+def deliver(*dues, per_host=20, seconds=10.0):
+    """Submit them all; returns (tried by callback id, postponed) once everything is reported."""
+    tried, postponed = {}, []
+
+    async def main():
+        out = Outbound([ipaddress.ip_network("127.0.0.0/8")])
+
+        async def secrets_of(namespace, client):
+            return [SECRET]
+
+        async def report(one):
+            tried[one.due.id] = one
+
+        async def postpone(one):
+            postponed.append(one)
+
+        deliverer = Deliverer(out, secrets_of, report, postpone, per_host=per_host)
+        deliverer.submit(dues)
+        await deliverer.drain(seconds)
+        await out.close()
+
+    asyncio.run(main())
+    return tried, postponed
+
+
+def try_once(server, **given):
+    one = due(f"{server.url}/cb", **given)
+    return deliver(one)[0][one.id]
+
+
+def answering(status, **given):
+    async def answer(_: Received):
+        return web.Response(status=status, **given)
+
+    return answer
+
+
+async def hang(_: Received):
+    await asyncio.sleep(60)
+    return web.Response()
+
+
+def test_a_delivery_is_signed_and_counted(serve):  # noqa: F811
+    receiver = serve()
+    tried = try_once(
+        receiver, number=3, auth_token=encrypt("t0ken"), traceparent="00-" + "1" * 32 + "-" + "2" * 16 + "-01"
+    )
+    [told] = receiver.received
+    Webhook(SECRET).verify(told.body.decode(), dict(told.headers))
+    assert told.headers["webhook-id"] == f"msg_{tried.due.id.hex}"
+    assert (told.headers["Reach-Delivery-Attempt"], told.headers["Authorization"]) == ("3", "Bearer t0ken")
+    assert told.headers["traceparent"].startswith("00-1111")
+    assert (tried.status, tried.error, tried.permanent) == (200, None, False)
+
+
+@pytest.mark.parametrize(
+    ("status", "delivered", "permanent"),
+    [(200, True, False), (204, True, False), (302, False, False), (404, False, False), (410, False, True),
+     (429, False, False), (500, False, False)],
+)  # fmt: skip
+def test_what_a_status_means(serve, status, delivered, permanent):  # noqa: F811
+    tried = try_once(serve(answering(status)))
+    assert (tried.status, tried.error is None, tried.permanent) == (status, delivered, permanent)
+
+
+def test_redirects_are_not_followed_and_say_so(serve):  # noqa: F811
+    other = serve()
+    tried = try_once(serve(answering(307, headers={"Location": other.url})))
+    assert "redirects are not followed" in tried.error
+    assert other.received == []
+
+
+def test_retry_after_is_kept(serve):  # noqa: F811
+    assert try_once(serve(answering(503, headers={"Retry-After": "7"}))).retry_after_s == 7
+
+
+def test_a_long_answer_is_capped(serve):  # noqa: F811
+    assert len(try_once(serve(answering(200, body=b"x" * 200_000))).answer) == 64 * 1024
+
+
+def test_an_inside_address_is_blocked_for_good():
+    one = due("http://169.254.169.254/latest")
+    tried = deliver(one)[0][one.id]
+    assert (tried.error, tried.permanent, tried.status) == ("BLOCKED", True, None)
+
+
+def test_nobody_listening_is_a_failed_try():
+    one = due("http://127.0.0.1:1/cb")
+    assert "nothing listens there" in deliver(one)[0][one.id].error
+
+
+def test_a_hanging_receiver_delays_nobody_else(serve):  # noqa: F811
+    hanging, quick = serve(hang), serve()
+    slow = [due(f"{hanging.url}/cb") for _ in range(60)]
+    fast = [due(f"{quick.url}/cb") for _ in range(50)]
+    began = time.monotonic()
+    tried, _ = deliver(*slow, *fast, seconds=2.0)
+    assert all(one.id in tried for one in fast)
+    assert max(told.at for told in quick.received) - began < 1.5
+    assert len(hanging.received) == 20
+
+
+def test_what_finds_no_place_in_time_goes_back_untried(serve, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(module, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(module, "TOTAL_TIMEOUT_S", 1.0)
+    receiver = serve(hang)
+    dues = [due(f"{receiver.url}/cb") for _ in range(3)]
+    tried, postponed = deliver(*dues, per_host=1)
+    assert (len(tried), len(postponed), len(receiver.received)) == (1, 2, 1)
+
+
+def test_a_receiver_that_answers_too_late_is_a_failed_try(serve, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(module, "TOTAL_TIMEOUT_S", 0.3)
+    tried = try_once(serve(hang))
+    assert tried.error.startswith("TIMEOUT")
+    assert tried.took_ms >= 300
+
+
+def test_a_postponed_callback_uses_up_no_step(database):
+    from callbacks.models import Callback
+    from callbacks.postponing import postpone
+    from callbacks.services import claim
+    from common.ids import uuid7
+
+    now = dt.datetime.now(dt.UTC)
+    id = uuid7()
+    Callback.objects.create(
+        id=id, subject_id=id, namespace="n", client="c", url="http://x/", body=b"{}", due_at=now, created_at=now
+    )
+    mine = [one for one in claim(now, 1000) if one.id == id]
+    postpone(mine, now + dt.timedelta(seconds=5))
+    row = Callback.objects.get(pk=id)
+    assert (row.attempts, row.series, row.due_at) == (0, 0, now + dt.timedelta(seconds=5))
