@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 
 from registry.models import Membership
+from registry.services.audit import Origin
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def _reach(user: Any) -> Reach:
     return Reach(everything=False, team=membership.team, namespaces=tuple(membership.namespaces))
 
 
-def author_of(request: HttpRequest) -> dict[str, str]:
+def author_of(request: HttpRequest) -> Origin:
     """`actor` and `ip` for a service."""
     return {"actor": f"user:{request.user.get_username()}", "ip": request.META.get("REMOTE_ADDR", "")}
 
@@ -91,7 +92,8 @@ class TeamsOwn(OperatorsOnly):
     agent_path = ""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).filter(reach_of(request).agents(self.agent_path))
+        rows: QuerySet[Any] = super().get_queryset(request)
+        return rows.filter(reach_of(request).agents(self.agent_path))
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         reach = reach_of(request)

@@ -86,7 +86,8 @@ class AgentAdmin(TeamsOwn):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Agent]:
         routable = Count("instances", filter=Q(instances__left_at=None, instances__state__in=ROUTABLE))
-        return super().get_queryset(request).filter(deleted_at=None).annotate(routable=routable)
+        rows: QuerySet[Agent] = super().get_queryset(request).filter(deleted_at=None)
+        return rows.annotate(routable=routable)
 
     @admin.display(description=_("instances that take work"))
     def taking_work(self, agent: Any) -> int:

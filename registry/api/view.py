@@ -22,6 +22,7 @@ from common.errors import (
     UnsupportedMediaType,
 )
 from registry.permissions import HasScope, principal_of
+from registry.services.audit import Origin
 
 READ_AGENTS = ("catalog:read", "agent:register", "agent:work")
 STRING = {"type": "string"}
@@ -50,7 +51,7 @@ PROBLEM = {
     },
 }
 READING: tuple[type[ReachError], ...] = (BadRequest, Unauthenticated, Forbidden, NotFound)
-WRITING = (*READING, StateConflict, BodyTooLarge, UnsupportedMediaType, Invalid)
+WRITING: tuple[type[ReachError], ...] = (*READING, StateConflict, BodyTooLarge, UnsupportedMediaType, Invalid)
 
 
 class AnyFormat(DefaultContentNegotiation):
@@ -70,7 +71,7 @@ class RegistryView(APIView):
         method = self.request.method if self.request else "GET"
         return [HasScope(*self.scopes.get(method or "GET", ("admin",)))()]
 
-    def author(self) -> dict[str, str]:
+    def author(self) -> Origin:
         """`actor` and `ip` for the audit log."""
         return {"actor": principal_of(self.request).name, "ip": self.request.META.get("REMOTE_ADDR", "")}
 
@@ -115,7 +116,7 @@ def described(
     )
 
 
-class CredentialScheme(OpenApiAuthenticationExtension):
+class CredentialScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How the OpenAPI document describes credentials."""
 
     target_class = "registry.authentication.CredentialAuthentication"

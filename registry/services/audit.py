@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from registry.models import Audit
 
@@ -26,6 +26,13 @@ def record(
         at=now, actor=actor[:200], action=action, object=object[:300], namespace=namespace, before=before, after=after,
         ip=ip[:64],
     )  # fmt: skip
+
+
+class Origin(TypedDict):
+    """Who, and from which address, as keyword arguments of services."""
+
+    actor: str
+    ip: str
 
 
 @dataclass(frozen=True)

@@ -105,24 +105,13 @@ def heartbeat(namespace: str, agent_id: str, instance_id: str, body: dict[str, A
         return Heard(InstanceState.OFFLINE, 0.0, registered=False)
     before = row.heartbeat or {}
     if not _says_something_new(row, body) and _hear(row, body, now)[0] == row.state:
+        heard = row.heartbeat or {}
         silent = row.last_heard_at is None or now - row.last_heard_at >= WRITE_EVERY
-        if silent or any(before.get(key) != row.heartbeat.get(key) for key in WRITTEN_AT_ONCE):
+        if silent or any(before.get(key) != heard.get(key) for key in WRITTEN_AT_ONCE):
             row.last_heard_at = now
             row.save(update_fields=["heartbeat", "last_heard_at"])
         return _heard(row)
-    with transaction.atomic():
-        row = Instance.objects.select_for_update(no_key=True, of=("self",)).select_related("agent").get(pk=row.pk)
-        if row.left_at is not None:
-            return Heard(InstanceState.OFFLINE, 0.0, registered=False)
-        reroute = _says_something_new(row, body)
-        moved = _set_state(row, *_hear(row, body, now), now)
-        row.draining = body.get("status") == "draining"
-        row.weight_percent = body.get("weightPercent", row.weight_percent)
-        row.last_heard_at = now
-        row.save()
-        if moved or reroute:
-            changes.touch(namespace)
-    return _heard(row)
+    return _hear_news(namespace, row.pk, body, now)
 
 
 def check_heartbeats(now: datetime) -> int:
@@ -156,12 +145,29 @@ def keep_implicit(agent: Agent, now: datetime) -> None:
     new = row is None or row.left_at is not None
     row = row or Instance(agent=agent, instance_id=IMPLICIT, state_since=now, registered_at=now)
     for column in FIELDS.values():
-        setattr(row, column, Instance._meta.get_field(column).get_default())
+        setattr(row, column, _default(column))
     row.implicit = True
     row.invoke_url, row.health_url, row.lookup_url = (endpoints.get(k) or "" for k in ("invoke", "health", "lookup"))
     if new:
         _start(row, now)
     row.save()
+
+
+def _hear_news(namespace: str, instance_pk: int, body: dict[str, Any], now: datetime) -> Heard:
+    """A heartbeat that moves the state or that routing must know of."""
+    with transaction.atomic():
+        row = Instance.objects.select_for_update(no_key=True).filter(pk=instance_pk, left_at=None).first()
+        if row is None:
+            return Heard(InstanceState.OFFLINE, 0.0, registered=False)
+        reroute = _says_something_new(row, body)
+        moved = _set_state(row, *_hear(row, body, now), now)
+        row.draining = body.get("status") == "draining"
+        row.weight_percent = body.get("weightPercent", row.weight_percent)
+        row.last_heard_at = now
+        row.save()
+        if moved or reroute:
+            changes.touch(namespace)
+    return _heard(row)
 
 
 def _start(row: Instance, now: datetime) -> None:
@@ -206,10 +212,15 @@ def _set_fields(row: Instance, body: dict[str, Any]) -> bool:
     changed = False
     for key, column in FIELDS.items():
         value = body.get(key)
-        value = Instance._meta.get_field(column).get_default() if value is None else value
+        value = _default(column) if value is None else value
         changed = changed or getattr(row, column) != value
         setattr(row, column, value)
     return changed
+
+
+def _default(column: str) -> Any:
+    field: Any = Instance._meta.get_field(column)
+    return field.get_default()
 
 
 def _says_something_new(row: Instance, body: dict[str, Any]) -> bool:

@@ -38,6 +38,6 @@ def _remember_in_database(digest: str, now: datetime) -> bool:
                 "INSERT INTO registry_nonce (digest, expires_at) VALUES (%s, %s) ON CONFLICT DO NOTHING",
                 [digest, now + KEPT],
             )
-            return cursor.rowcount == 1
+            return bool(cursor.rowcount == 1)
     except (OperationalError, InterfaceError):
         raise NotReady("signatures cannot be checked for replay just now; use a bearer key or try again") from None
