@@ -1,6 +1,7 @@
 """The web server's application: `granian --interface asgi reach_platform.asgi:application`."""
 
 from django.conf import settings
+from django.urls import get_resolver
 
 from reach_platform.front.application import Front
 from reach_platform.front.body import BodyReader
@@ -11,6 +12,8 @@ THREADS = 8
 QUEUE = 1000  # requests that may wait for a thread: below a second's work
 UPLOAD_SECONDS = 30.0
 BODIES_BYTES = 256 * 1024 * 1024
+
+get_resolver().url_patterns  # noqa: B018 - imports the views now, and not while the first caller waits
 
 application = Front(
     DjangoPool(django, threads=getattr(settings, "REACH_WEB_THREADS", THREADS), queue=QUEUE),
