@@ -22,7 +22,7 @@ def agent(namespace: str, agent_id: str) -> Agent:
 
 def agents(namespace: str, *, tag: str | None, state: str | None, after: str | None) -> QuerySet[Agent]:
     """Agents by id; with a tag; with an instance in that state."""
-    rows = Agent.objects.filter(namespace=namespace, deleted_at=None).order_by("agent_id")
+    rows = Agent.objects.filter(namespace=namespace, deleted_at=None).defer("manifest", "warnings").order_by("agent_id")
     if tag:
         rows = rows.filter(tags__contains=[tag])
     if state:
@@ -63,7 +63,8 @@ def newest_scopes(rows: Iterable[Client]) -> dict[int, list[str]]:
 
 def capabilities(namespace: str, *, words: str | None, tag: str | None, after: int | None) -> QuerySet[Capability]:
     """What agents in the namespace declare; each of the words must stand in a name, a description or a tag."""
-    rows = Capability.objects.filter(agent__namespace=namespace, agent__deleted_at=None).select_related("agent")
+    rows = Capability.objects.filter(agent__namespace=namespace, agent__deleted_at=None)
+    rows = rows.select_related("agent").defer("agent__manifest", "agent__warnings")
     if tag:
         rows = rows.filter(agent__tags__contains=[tag])
     for word in (words or "").split():

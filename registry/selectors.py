@@ -96,7 +96,7 @@ def namespace_settings(namespace: str) -> dict[str, Any]:
 
 def agents_for_snapshot(namespace: str) -> list[AgentRow]:
     """Every agent of the namespace with capabilities, instances and signing key, by agent id; four queries."""
-    agents = Agent.objects.filter(namespace=namespace, deleted_at=None).order_by("agent_id")
+    agents = {row.pk: row for row in Agent.objects.filter(namespace=namespace, deleted_at=None).order_by("agent_id")}
     own = {"agent__namespace": namespace, "agent__deleted_at": None}
     present = {**own, "left_at": None}
     capabilities: dict[int, list[CapabilityRow]] = {}
@@ -105,12 +105,13 @@ def agents_for_snapshot(namespace: str) -> list[AgentRow]:
             CapabilityRow(row.name, row.description, row.input_schema, row.output_schema, row.spec)
         )
     instances: dict[int, list[InstanceRow]] = {}
-    for one in Instance.objects.filter(**present).select_related("agent").order_by("instance_id"):
-        instances.setdefault(one.agent.pk, []).append(_instance_row(one))
+    for one in Instance.objects.filter(**present).order_by("instance_id"):
+        if one.agent_id in agents:  # else registered since the first query; the version says so, and all is read again
+            instances.setdefault(one.agent_id, []).append(_instance_row(one, agents[one.agent_id]))
     signing = _signing_keys(namespace)
     return [
         _agent_row(agent, signing.get(agent.agent_id), capabilities.get(agent.pk, []), instances.get(agent.pk, []))
-        for agent in agents
+        for agent in agents.values()
     ]
 
 
@@ -133,18 +134,18 @@ def _agent_row(
     )
 
 
-def _instance_row(one: Instance) -> InstanceRow:
-    endpoints = one.agent.manifest.get("spec", {}).get("endpoints") or {}
+def _instance_row(one: Instance, agent: Agent) -> InstanceRow:
+    endpoints = agent.manifest.get("spec", {}).get("endpoints") or {}
     return InstanceRow(
         instance_id=one.instance_id,
-        agent_id=one.agent.agent_id,
+        agent_id=agent.agent_id,
         implicit=one.implicit,
         invoke_url=one.invoke_url or endpoints.get("invoke") or "",
         lookup_url=one.lookup_url or endpoints.get("lookup") or "",
         networks=one.networks,
         region=one.region,
         zone=one.zone,
-        version=one.version or one.agent.version,
+        version=one.version or agent.version,
         labels=one.labels,
         cost=one.cost,
         state=one.state,

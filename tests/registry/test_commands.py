@@ -33,7 +33,13 @@ def test_an_agent_gets_a_key(db, manifest):
 
 
 @pytest.mark.parametrize(
-    "words", [("reach_agent_key", "reach-t2", "a b"), ("reach_agent_key", "A", "a1"), ("reach_client", "A", "x")]
+    "words",
+    [
+        ("reach_agent_key", "reach-t2", "a b"),
+        ("reach_agent_key", "A", "a1"),
+        ("reach_client", "A", "x"),
+        ("reach_client", "a", "b/c"),
+    ],
 )
 def test_a_bad_name_is_refused(db, words):
     with pytest.raises(CommandError):

@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from common.clock import now
 from common.errors import ReachError
+from registry.api import bodies
 from registry.principal import CLIENT_SCOPES
 from registry.services import clients, namespaces
 
@@ -26,6 +27,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         at, actor = now(), "shell"
+        for error in bodies.client.errors({"name": options["name"], "abilities": options["ability"] or []}):
+            raise CommandError(f"{error['pointer'].removeprefix('/')} {error['message']}")
         try:
             namespaces.create(options["namespace"], actor=actor, now=at)
             made = clients.create(
