@@ -1,0 +1,75 @@
+"""Any process may be killed at any time: what was accepted ends, and is told."""
+
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import requests
+
+from tests.trips.world import until
+
+pytestmark = pytest.mark.chaos
+
+
+def test_killed_workers_with_fifty_running_lose_nothing(world):
+    world.outside.delay_s = 3.0
+    ids = world.submit_many(50, timeoutMs=20_000)
+    until(lambda: len(world.outside.calls) >= 50, 30, "fifty running tasks")
+    for worker in world.platform.processes("celery", "worker"):
+        worker.kill()
+    world.outside.delay_s = 0.0
+    world.all_told(ids)
+
+
+def test_a_redis_that_comes_back_empty_under_load_loses_nothing(world):
+    ids = world.submit_many(20)
+    before = world.platform.processes("redis-server")
+    for server in before:
+        server.kill()
+    ids += world.submit_many(40)
+    until(
+        lambda: {p.pid for p in world.platform.processes("redis-server")} - {p.pid for p in before}, 10, "a new Redis"
+    )
+    ids += world.submit_many(20)
+    world.all_told(ids)
+    assert all(len(world.outside.calls_of(one)) == 1 for one in ids)
+
+
+def test_a_paused_redis_delays_no_post_and_nothing_runs_twice(world):
+    (server,) = world.platform.processes("redis-server")
+    server.suspend()
+    try:
+        took, ids = [], []
+        for number in range(20):
+            began = time.monotonic()
+            ids.append(world.submit({"n": number}))
+            took.append(time.monotonic() - began)
+        assert max(took) < 3.0
+        world.all_told(ids)
+    finally:
+        server.resume()
+    world.platform.wait_ready()
+    world.all_told([*ids, world.submit()])
+    assert all(len(world.outside.calls_of(one)) == 1 for one in ids)
+
+
+def test_every_202_of_killed_web_processes_comes_to_its_end(world):
+    accepted = []
+
+    def post(number):
+        try:
+            answer = world.reach({"n": number})
+        except requests.RequestException:
+            return
+        if answer.status_code == 202:
+            accepted.append(answer.json()["taskId"])
+
+    with ThreadPoolExecutor(8) as pool:
+        posts = [pool.submit(post, number) for number in range(300)]
+        until(lambda: len(accepted) > 50, 20, "some posts")
+        for web in world.platform.processes("granian"):
+            web.send_signal(signal.SIGKILL)
+        [one.result() for one in posts]
+    world.platform.wait_ready()
+    world.all_told(accepted)
