@@ -28,7 +28,6 @@ BEAT_JOBS = {
     "sweep-callbacks": ("callbacks.jobs.sweep", 5),
     "check-heartbeats": ("registry.jobs.check_heartbeats", 5),
     "keep-partitions": ("routing.jobs.keep_partitions", 3600),
-    "keep-callback-partitions": ("callbacks.jobs.keep_partitions", 3600),
 }
 
 # Root is warned about because pickled messages could run code; ours are JSON and nothing else is accepted.
