@@ -145,7 +145,7 @@ def written(route: Route) -> dict[str, Any]:
     return {
         "ability": route.ability,
         "strategy": route.strategy,
-        "candidates": [_candidate(row) for row in route.candidates.all()],
+        "candidates": [written_candidate(row) for row in route.candidates.all()],
         **route.settings,
     }
 
@@ -164,7 +164,8 @@ def rows(candidates: list[dict[str, Any]]) -> list[Candidate]:
     ]
 
 
-def _candidate(row: Candidate) -> dict[str, Any]:
+def written_candidate(row: Candidate) -> dict[str, Any]:
+    """A candidate as one would write it."""
     values = zip(_CANDIDATE, (row.agent_id, row.capability, row.version, row.weight), strict=True)
     return {name: value for name, value in values if value not in ("", None)}
 
