@@ -39,7 +39,7 @@ def request_body(sending: Sending, now: dt.datetime) -> bytes:
             "attempt": dispatch.number,
             "idempotencyKey": task.idempotency_key,
             "attemptKey": str(dispatch.attempt_key),
-            "timeoutMs": _left_ms(dispatch.deadline_at, now),
+            "timeoutMs": _left_ms(dispatch.deadline_at, dispatch.sent_at),
             "timeoutBudgetMs": _left_ms(task.deadline_at, now),
             "resultUrl": sending.result_url,
             "resultToken": sending.result_token,
