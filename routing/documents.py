@@ -137,7 +137,8 @@ def _callback(row: Mapping[str, Any]) -> dict[str, Any]:
 def _callback_ms(row: Mapping[str, Any]) -> int | None:
     if row["callback_state"] != "DELIVERED" or row["callback_ended_at"] is None:
         return None
-    return max(0, round((row["callback_ended_at"] - row["callback_created_at"]).total_seconds() * 1000))
+    took: dt.timedelta = row["callback_ended_at"] - row["callback_created_at"]
+    return max(0, round(took.total_seconds() * 1000))
 
 
 def raw(data: bytes | memoryview | None) -> msgspec.Raw | None:

@@ -102,7 +102,7 @@ ORDER BY id LIMIT %(limit)s"""
 def tree(rows: list[Row], key: str = "id", parent: str = "parent_id") -> list[Row]:
     """Rows with their `children`, under the roots; a row whose parent is not among them is a root."""
     nodes = {row[key]: {**row, "children": []} for row in rows}
-    roots = []
+    roots: list[Row] = []
     for node in nodes.values():
         above = nodes.get(node[parent])
         (above["children"] if above else roots).append(node)

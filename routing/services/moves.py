@@ -250,8 +250,11 @@ def _agent(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _callback(move: Move, facts: dict[str, Any], result: bytes | None) -> NewCallback | None:
-    error = move.error and documents.error_object(
-        move.error.code, clean(move.error.message) or "", move.error.retryable, move.error.details
+    given = move.error
+    error = (
+        documents.error_object(given.code, clean(given.message) or "", given.retryable, given.details)
+        if given
+        else None
     )
     timings = {**msgspec.json.decode(facts["timings"]), **(move.timings or {})}
     return new_callback(facts, move.at, state=move.state, result=result, error=error, timings=timings)

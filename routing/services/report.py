@@ -188,7 +188,7 @@ def _misfit(one: _Reported, data: Any) -> str | None:
     if capability is None or capability.output is None:
         return None
     first = next(iter(capability.output.errors(data, limit=1)), None)
-    return first and f"{first['pointer'] or 'it'} {first['message']}"
+    return f"{first['pointer'] or 'it'} {first['message']}" if first else None
 
 
 def _failure(error: dict[str, Any], now: dt.datetime, received_at: dt.datetime) -> Outcome:

@@ -8,7 +8,7 @@ from routing.services.moves import AttemptEnd, Ending, Match, Move
 from routing.states import TaskError, TaskState
 from routing.trip import GiveUp, Outcome, Retry, Settled, Settlement, Succeed
 
-_BY_CODE = {TaskError.TIMEOUT: "TIMEOUT", TaskError.CANCELLED: "CANCELLED"}
+_BY_CODE: dict[TaskError | None, str] = {TaskError.TIMEOUT: "TIMEOUT", TaskError.CANCELLED: "CANCELLED"}
 
 
 def settle(
@@ -47,7 +47,7 @@ def move_of(one: Settlement) -> Move:
 
 def attempt_end(outcome: Outcome) -> AttemptEnd:
     """How the attempt's row reads after this outcome."""
-    ended = "SUCCEEDED" if outcome.kind == "SUCCEEDED" else _BY_CODE.get(outcome.code or "", "FAILED")
+    ended = "SUCCEEDED" if outcome.kind == "SUCCEEDED" else _BY_CODE.get(outcome.code, "FAILED")
     return AttemptEnd(
         outcome="LOST" if outcome.kind == "LOST" else ended,
         certainty=outcome.certainty,

@@ -139,7 +139,12 @@ class _Open:
 def _attempts(statement: str, values: dict[str, Any]) -> list[_Open]:
     with hot_cursor() as cursor:
         rows = cursor.execute(statement, values).fetchall()
-    return [_Open(*row[:5], AttemptFacts(*row[5:13], bytes(row[13]))) for row in rows]
+    return [_open(row) for row in rows]
+
+
+def _open(row: tuple[Any, ...]) -> _Open:
+    facts = AttemptFacts(*row[5:])
+    return _Open(*row[:4], received_at=row[4], facts=replace(facts, request=bytes(facts.request)))
 
 
 def _no_answer(one: _Open, now: dt.datetime) -> Outcome:
