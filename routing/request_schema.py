@@ -6,8 +6,11 @@ DAY_MS = 86_400_000
 LIFE_MS = 30 * DAY_MS  # the longest budget and time to live
 BATCH_LIMIT = 500
 
-# No controls and no line separators anywhere, no space of any kind at either end.
-PRINTABLE = r"^[^\p{C}\p{Z}](?:[^\p{C}\p{Zl}\p{Zp}]*[^\p{C}\p{Z}])?$"
+# Controls, line separators and marks that show nothing; and every kind of space, which may not stand at an end.
+# Written out, since \p{…} is not known to every reader of the OpenAPI document.
+_UNSEEN = r"\u0000-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff"
+_SPACES = r"\u0020\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+PRINTABLE = f"^[^{_UNSEEN}{_SPACES}](?:[^{_UNSEEN}]*[^{_UNSEEN}{_SPACES}])?$"
 TRACE_ID = "^[A-Za-z0-9._-]+$"
 UUID = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 HEADER_TEXT = r"^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$"

@@ -75,6 +75,10 @@ def test_a_wait_that_makes_no_sense_is_ignored(shop, prefer):
         ({"traceId": "has space"}, "/traceId"),
         ({"correlationId": " a"}, "/correlationId"),
         ({"correlationId": "a\u0007"}, "/correlationId"),
+        ({"correlationId": "a\n"}, "/correlationId"),
+        ({"correlationId": "a\u3000"}, "/correlationId"),
+        ({"correlationId": "a\u202eb"}, "/correlationId"),
+        ({"correlationId": ""}, "/correlationId"),
         ({"sessionId": "x" * 129}, "/sessionId"),
         ({"parentTaskId": "1"}, "/parentTaskId"),
         ({"retry": {"maxAttempts": 0}}, "/retry/maxAttempts"),
@@ -90,6 +94,11 @@ def test_a_wait_that_makes_no_sense_is_ignored(shop, prefer):
 def test_a_bad_field_is_named_by_its_pointer(shop, fields, pointer):
     document = problem(shop("POST", "/v1/reach", request(**fields)), 422, "INVALID")
     assert pointer in [error["pointer"] for error in document["errors"]]
+
+
+@pytest.mark.parametrize("name", ["a", "order 10086", "\u5de5\u5355-1", "\U0001f600", "x" * 128, "a/b?c#d%00"])
+def test_a_correlation_id_may_be_any_printable_text(shop, name):
+    assert shop("POST", "/v1/reach", request(correlationId=name)).json()["correlationId"] == name
 
 
 def test_a_callback_token_is_not_repeated_back(shop):
