@@ -21,7 +21,6 @@ from registry.permissions import HasScope, namespace_of, principal_of
 
 _TRACE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 USAGE_DAYS = 30
-_TIME = {"type": OpenApiTypes.DATETIME, "location": OpenApiParameter.QUERY}
 
 
 def _own_client(request: Request) -> str | None:
@@ -74,8 +73,8 @@ class UsageView(APIView):
         description="Without `from` and `to`: the last 30 days.",
         parameters=[
             OpenApiParameter("by", enum=list(usage.KEYS), required=True),
-            OpenApiParameter("from", **_TIME),
-            OpenApiParameter("to", **_TIME),
+            OpenApiParameter("from", OpenApiTypes.DATETIME),
+            OpenApiParameter("to", OpenApiTypes.DATETIME),
         ],
         responses={200: OpenApiResponse(OpenApiTypes.OBJECT), 400: OpenApiResponse(OpenApiTypes.OBJECT)},
         tags=["usage"],

@@ -64,8 +64,8 @@ SCHEDULED = Explanation(
 )
 NOBODY_FREE = Explanation(
     Text(
-        "No instance can take it right now, so it waits. Reason: {reason}.",
-        "目前没有实例能接收，任务在等待。原因：{reason}。",
+        "No instance can take it right now ({reason}), so it waits.",
+        "目前没有实例能接收（{reason}），任务在等待。",
     ),
     AGENT,
 )
@@ -192,5 +192,28 @@ NEXT: dict[str, Text] = {
     "deliver": Text("The callback is delivered (try {number}).", "将投递回调（第 {number} 次）。"),
     "nothing": Text("Nothing more happens by itself.", "不会再自动发生任何事。"),
 }
-UNKNOWN_REASON = Text("nobody is available", "没有可用的实例")
+# Why an instance is passed over: the codes of routing.filters, and of a choice that found nobody.
+REASONS: dict[str, Text] = {
+    "NO_INSTANCE": Text("no instance is registered for it", "没有为它注册的实例"),
+    "NOT_PINNED": Text("the caller asked for another agent", "调用方指定了别的智能体"),
+    "TAGS": Text("it lacks a tag that is asked for", "缺少所要求的标签"),
+    "REQUIRES": Text("it lacks a resource that is asked for", "缺少所要求的资源"),
+    "VERSION": Text("it has another version", "版本不符"),
+    "PAYLOAD": Text("the payload does not fit its input schema", "请求内容不符合其输入结构"),
+    "WEIGHT_ZERO": Text("its traffic share is 0", "流量份额为 0"),
+    "LOOP_DETECTED": Text("it stands on the call path already", "已在调用路径上"),
+    "BUDGET_BELOW_SLA": Text("it needs more time than is left", "所需时间多于剩余时间"),
+    "MAINTENANCE": Text("its agent is in maintenance", "智能体正在维护"),
+    "DRAINING": Text("it is draining", "正在排空"),
+    "OFFLINE": Text("it is offline", "已离线"),
+    "NO_ADDRESS": Text("it has no address to be called at", "没有可调用的地址"),
+    "BUSY": Text("it works on as much as it may", "已达到并发上限"),
+    "REGION": Text("another region is preferred and has somebody", "优先地域中有可用实例"),
+}
 THE_AGENT = Text("the agent", "智能体")
+
+
+def reason_words(codes: str) -> Text:
+    """The words of one or more reason codes, separated by commas; what is not known stays as it is."""
+    found = [REASONS.get(code.strip(), Text(code.strip(), code.strip())) for code in codes.split(",")]
+    return Text(", ".join(text.en for text in found), "、".join(text.zh for text in found))

@@ -87,11 +87,8 @@ def document(found: Journey, now: dt.datetime) -> dict[str, Any]:
 def decisions(found: Journey) -> list[dict[str, Any]]:
     """Who was chosen and who was not, for each attempt, and for the times when nobody could be chosen."""
     chosen = [(a.number, a.sent_at, a.decision) for a in found.attempts if a.decision]
-    nobody = [
-        (e.attempt or None, e.at, e.detail["decision"])
-        for e in found.events
-        if e.event == "WAITING" and isinstance((e.detail or {}).get("decision"), dict)
-    ]
+    details = [(e, e.detail or {}) for e in found.events if e.event == "WAITING"]
+    nobody = [(e.attempt or None, e.at, d["decision"]) for e, d in details if isinstance(d.get("decision"), dict)]
     rows = sorted([*chosen, *nobody], key=lambda row: row[1])
     return [{"attempt": number, "at": rfc3339(at), **_decision(decision)} for number, at, decision in rows]
 

@@ -52,7 +52,7 @@ def _cover(value: Any, steps: list[str]) -> Any:
     return value
 
 
-def shown(raw: bytes | None, pointers: list[str], member: str | None = None) -> str:
+def shown(raw: bytes | memoryview | None, pointers: list[str], member: str | None = None) -> str:
     """A kept document (or one member of it), masked and laid out for reading; empty when there is none."""
     if not raw:
         return ""

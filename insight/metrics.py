@@ -54,7 +54,7 @@ def exposition() -> bytes:
     registry = CollectorRegistry()
     registry.register(_DatabaseCollector())
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-        MultiProcessCollector(registry)
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     return generate_latest(registry)
 
 

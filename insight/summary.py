@@ -77,7 +77,8 @@ def _open_cause(facts: Facts, now: dt.datetime) -> tuple[Text, str | None]:
     if facts.state == TaskState.RECEIVED and facts.not_before and facts.not_before > now:
         return causes.SCHEDULED.text, causes.SCHEDULED.side
     if facts.state in (TaskState.RECEIVED, TaskState.RETRY_WAIT) and facts.waits_for:
-        return causes.NOBODY_FREE.text.format(reason=facts.waits_for), causes.NOBODY_FREE.side
+        why, words = causes.reason_words(facts.waits_for), causes.NOBODY_FREE.text
+        return Text(words.en.format(reason=why.en), words.zh.format(reason=why.zh)), causes.NOBODY_FREE.side
     found = OPEN_STATES[facts.state]
     return _fill(found.text, facts.agent), found.side
 

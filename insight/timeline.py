@@ -1,6 +1,7 @@
 """A journey as bars on a scale of time: what a person sees first."""
 
 import datetime as dt
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from insight.journey import Journey
@@ -136,7 +137,7 @@ def _ticks(ms: int) -> tuple[tuple[float, int], ...]:
     return tuple((round(100 * at / ms, 3), at) for at in range(0, ms + 1, step))
 
 
-def _steps():
+def _steps() -> Iterator[int]:
     for power in range(12):
         for factor in (1, 2, 5):
             yield factor * 10**power

@@ -25,11 +25,11 @@ def trace(trace_id: str, *, namespace: str | None, client: str | None = None) ->
 def tree(tasks: list[Task]) -> list[dict[str, Any]]:
     """The tasks under their parents; one whose parent is not among them is a root."""
     nodes = {task.id: _node(task) for task in tasks}
-    roots = []
+    roots: list[dict[str, Any]] = []
     for task in tasks:
         # a parent is older than its children: whatever else a row says could only make a loop
-        has_parent = task.parent_id in nodes and task.parent_id < task.id
-        (nodes[task.parent_id]["children"] if has_parent else roots).append(nodes[task.id])
+        parent = nodes.get(task.parent_id) if task.parent_id and task.parent_id < task.id else None
+        (parent["children"] if parent else roots).append(nodes[task.id])
     return roots
 
 

@@ -44,7 +44,7 @@ def usage(by: str, namespace: str, start: dt.datetime, end: dt.datetime, client:
         strategy=_STRATEGY if by == "strategy" else "",
         client="AND t.client = %(client)s" if client else "",
     )
-    bounds = {"low": floor_id(start), "high": floor_id(end), "namespace": namespace, "client": client}
+    bounds: dict[str, Any] = {"low": floor_id(start), "high": floor_id(end), "namespace": namespace, "client": client}
     with connection.cursor() as cursor:
         cursor.execute(sql, bounds)
         rows = cursor.fetchall()

@@ -29,7 +29,7 @@ View = Callable[..., HttpResponse]
 
 class Login(LoginView):
     template_name = "console/login.html"
-    next_page = reverse_lazy("console:tasks")
+    next_page = "console:tasks"
     redirect_authenticated_user = True
 
 
@@ -50,7 +50,7 @@ def for_viewers(view: View) -> View:
 
 
 def _to_login(request: HttpRequest) -> HttpResponse:
-    response = redirect(f"{reverse_lazy('console:login')}?{_query({'next': request.get_full_path()})}")
+    response: HttpResponse = redirect(f"{reverse_lazy('console:login')}?{_query({'next': request.get_full_path()})}")
     if "HX-Request" in request.headers:  # a fragment cannot hold the login page: the whole window goes there
         response = HttpResponse(status=204)
         response["HX-Redirect"] = str(reverse_lazy("console:login"))

@@ -6,13 +6,14 @@ from typing import Any
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from callbacks.models import CallbackState
 from insight.journey import Journey
 from routing.states import Certainty
 
 
 @dataclass(frozen=True, slots=True)
 class ActionWords:
-    """A button and its question: `danger` colours what cannot be taken back."""
+    """A button and its question: `danger` colours what cannot be taken back, `suggested` what would help."""
 
     name: str
     label: str
@@ -20,6 +21,7 @@ class ActionWords:
     consequence: str
     confirm: str
     danger: bool = False
+    suggested: bool = False
 
 
 def action_words(name: str, found: Journey) -> ActionWords:
@@ -51,7 +53,9 @@ def _retry(found: Journey) -> ActionWords:
     if any(a.certainty != Certainty.NOT_SENT for a in found.attempts):
         twice = _("An earlier attempt may have had its effect already, so the work could be done twice.")
         effect = _joined(effect, twice)
-    return ActionWords("retry", _("Retry"), _("Retry this task?"), _joined(effect, _told(found)), _("Retry the task"))
+    return ActionWords(
+        "retry", _("Retry"), _("Retry this task?"), _joined(effect, _told(found)), _("Retry the task"), suggested=True
+    )
 
 
 def _redeliver(found: Journey) -> ActionWords:
@@ -63,6 +67,7 @@ def _redeliver(found: Journey) -> ActionWords:
         _("Send the callback again?"),
         effect % values,
         _("Send it again"),
+        suggested=found.callback is not None and found.callback.state == CallbackState.DEAD,
     )
 
 

@@ -6,10 +6,12 @@ import json
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from callbacks.models import CallbackState
 from common.clock import parse_time, rfc3339
+from insight.causes import reason_words
 from routing.states import Certainty, TaskState
 
 register = template.Library()
@@ -61,6 +63,15 @@ def state(name: str | None) -> dict[str, str]:
 def certainty(value: str) -> str:
     """A commit certainty's words in the page's language."""
     return str(Certainty(value).label)
+
+
+@register.filter
+def reasons(codes: str | None) -> str:
+    """Why a candidate was passed over, in words with the codes behind them."""
+    if not codes:
+        return "–"
+    words = reason_words(codes).in_language(get_language())
+    return words if words == codes else f"{words} ({codes})"
 
 
 @register.filter

@@ -1,6 +1,7 @@
 """The plain words are complete: whatever a task can be, both languages say it."""
 
 import datetime as dt
+import inspect
 import itertools
 import re
 
@@ -9,6 +10,7 @@ import pytest
 from callbacks.models import CallbackState
 from insight import causes
 from insight.summary import Facts, summarise
+from routing import filters
 from routing.states import FINAL, OPEN, Certainty, TaskError, TaskState
 
 NOW = dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
@@ -124,3 +126,17 @@ def test_a_task_before_its_time_waits_for_the_caller():
 def test_braces_in_foreign_text_stay_text():
     facts = Facts(state=TaskState.SUCCEEDED, callback="DEAD", callback_error="{0.__class__} {x}")
     assert "{0.__class__} {x}" in summarise(facts, NOW).cause.en
+
+
+def test_waiting_is_explained_in_words_and_unknown_reasons_stay_as_they_are():
+    summary = summarise(Facts(state=TaskState.RECEIVED, waits_for="BUSY, NEW_ONE"), NOW)
+    assert (
+        summary.cause.en == "No instance can take it right now (it works on as much as it may, NEW_ONE), so it waits."
+    )
+    assert "已达到并发上限、NEW_ONE" in summary.cause.zh
+
+
+def test_every_reason_of_the_filters_has_its_words():
+    source = inspect.getsource(filters).partition("def rejection")[0].partition("class Seen")[2]
+    codes = set(re.findall(r'"([A-Z][A-Z_]+)"', source)) | {"OFFLINE"} | filters.LASTING
+    assert codes - set(causes.REASONS) == set()
