@@ -4,10 +4,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from django.contrib import admin
 from django.db.models import Model, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 
 from registry.models import Membership
@@ -58,8 +60,9 @@ def author_of(request: HttpRequest) -> Origin:
 
 
 def as_text(value: Any) -> SafeString:
-    """JSON, indented, as text that nothing in it can turn into markup."""
-    return format_html('<pre class="whitespace-pre-wrap">{}</pre>', json.dumps(value, indent=2, ensure_ascii=False))
+    """Text as it is, or JSON, indented; nothing in it can become markup, and long words break."""
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    return format_html('<pre style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', text)
 
 
 class OperatorsOnly(ModelAdmin):
@@ -69,6 +72,11 @@ class OperatorsOnly(ModelAdmin):
     list_per_page = 50
     can_add = False
     can_change = False
+
+    @admin.display(description=_("namespace"), ordering="namespace")
+    def namespace_name(self, row: Any) -> str:
+        """The namespace of a row, without a look at its table."""
+        return row.namespace_id or ""
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return reach_of(request).everything
@@ -104,6 +112,20 @@ class TeamsOwn(OperatorsOnly):
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.can_change and self.has_view_permission(request, obj)
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """The page without "save": there is nothing to save, only buttons that do something."""
+        buttons = {"show_save": False, "show_save_and_continue": False}
+        answer: HttpResponse = super().changeform_view(
+            request, object_id, form_url, {**(extra_context or {}), **buttons}
+        )
+        return answer
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Write nothing, as these rows change by what agents say; run the button that was pressed."""

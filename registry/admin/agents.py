@@ -72,7 +72,7 @@ class AgentAdmin(TeamsOwn):
     """An owner's agents: how they are, what they declare, and maintenance."""
 
     can_change = True
-    list_display = ("agent_id", "namespace_id", "owner", "version", "taking_work", "maintenance", "updated_at")
+    list_display = ("agent_id", "namespace_name", "owner", "version", "taking_work", "maintenance", "updated_at")
     list_filter = ("maintenance", "external")
     search_fields = ("agent_id", "display_name", "owner", "namespace__name")
     ordering = ("agent_id",)
@@ -146,12 +146,12 @@ class RevisionAdmin(TeamsOwn):
     def difference(self, revision: Revision) -> SafeString | str:
         if revision.number == revision.agent.revision:
             return gettext("This is the current revision.")
-        text = manifests.diff(revision.agent.namespace_id, revision.agent.agent_id, revision.number)["text"]
-        return format_html('<pre class="whitespace-pre-wrap">{}</pre>', text)
+        text: str = manifests.diff(revision.agent.namespace_id, revision.agent.agent_id, revision.number)["text"]
+        return as_text(text)
 
     @admin.display(description=_("as sent"))
     def source_text(self, revision: Revision) -> SafeString:
-        return format_html('<pre class="whitespace-pre-wrap">{}</pre>', revision.source)
+        return as_text(revision.source)
 
     @action(description=_("Go back to this revision"))
     def restore(self, request: HttpRequest, obj: Revision) -> None:

@@ -71,12 +71,15 @@ class ClientForm(forms.ModelForm):
 class ClientAdmin(OperatorsOnly):
     can_add = can_change = True
     form = ClientForm
-    list_display = ("name", "namespace_id", "abilities", "callback_schedule", "enabled", "created_at")
+    list_display = ("name", "namespace_name", "abilities", "callback_schedule", "enabled", "created_at")
     list_filter = ("enabled", "callback_schedule")
     search_fields = ("name", "namespace__name")
     ordering = ("namespace", "name")
     autocomplete_fields = ("namespace",)
     actions = ("rotate",)
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        return {"abilities": ["*"], **super().get_changeform_initial_data(request)}
 
     def get_fields(self, request: HttpRequest, obj: Client | None = None) -> tuple[str, ...]:
         common = ("namespace", "name", "abilities", "limits", "callback_schedule")
@@ -123,7 +126,16 @@ def shown_once(made: NewClient) -> SafeString:
 class CredentialAdmin(OperatorsOnly):
     """Which keys there are; what they are is nowhere to be seen."""
 
-    list_display = ("kind", "namespace_id", "client", "agent_id", "key_hint", "created_at", "expires_at", "revoked_at")
+    list_display = (
+        "kind",
+        "namespace_name",
+        "client",
+        "agent_id",
+        "key_hint",
+        "created_at",
+        "expires_at",
+        "revoked_at",
+    )
     list_select_related = ("client",)
     list_filter = ("kind",)
     search_fields = ("agent_id", "client__name", "access_key")
