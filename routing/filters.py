@@ -13,6 +13,7 @@ from routing.snapshot.model import CandidateView, InstanceView, RouteView
 from routing.states import TaskError
 
 INSTANCE_SHARE = 0.8  # of its declared concurrency that an instance is given (limits.instanceShare)
+UNDECLARED = 500  # calls to an instance that declares no limit: one that hangs must not take all of a worker's room
 
 NOT_MEANT = frozenset({"NOT_PINNED", "TAGS", "REQUIRES", "VERSION", "PAYLOAD"})  # the task is not for this instance
 LASTING: frozenset[str] = frozenset(
@@ -85,11 +86,15 @@ def address(_ask: Ask, seen: Seen) -> str | None:
 
 
 def concurrency(_ask: Ask, seen: Seen) -> str | None:
+    return "BUSY" if seen.inflight >= most_inflight(seen) else None
+
+
+def most_inflight(seen: Seen) -> int:
+    """How many calls the instance is given at a time."""
     most = seen.instance.max_concurrency
     if most is None:
-        return None
-    part = seen.route.limits.get("instanceShare", INSTANCE_SHARE)
-    return "BUSY" if seen.inflight >= max(1, floor(part * most)) else None
+        return UNDECLARED
+    return max(1, floor(seen.route.limits.get("instanceShare", INSTANCE_SHARE) * most))
 
 
 Filter = Callable[[Ask, Seen], str | None]

@@ -7,7 +7,8 @@ import random
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from callbacks import services as callbacks
@@ -39,6 +40,7 @@ class Keeper:
         self._renewed_at = float("-inf")
         # After a lapse everybody's lease may have lapsed with the database: let the living renew before they are swept.
         self._sweep_from = float("-inf")
+        self._lease_thread = ThreadPoolExecutor(1, "engine-lease")  # a lease must not wait behind slow batches
         self._duties: list[asyncio.Task[None]] = []
         self._watchdog = Watchdog(engine, batches)
 
@@ -61,12 +63,14 @@ class Keeper:
         for duty in self._duties:
             duty.cancel()
         await asyncio.gather(*self._duties, return_exceptions=True)
+        self._lease_thread.shutdown(wait=False)
 
     async def _on_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
 
     async def _renew(self) -> None:
-        await self._on_thread(workers.renew, self._engine.boot_id, self._engine.held, self._batches.progress_at)
+        renew = partial(workers.renew, self._engine.boot_id, self._engine.held, self._batches.progress_at)
+        await asyncio.get_running_loop().run_in_executor(self._lease_thread, renew)
         if time.monotonic() - self._renewed_at > workers.LEASE_S:
             self._sweep_from = time.monotonic() + workers.LEASE_S
         self._renewed_at = time.monotonic()

@@ -108,6 +108,8 @@ class Engine:
 
     def _claim(self, ids: list[uuid.UUID] | None, wanted: int) -> int:
         reserved = self._reserve(wanted)
+        if reserved < wanted:
+            self._backlog = True
         got = 0
         try:
             tasks = claim(ids, self.boot_id, reserved, clock.now(), full=self._slots.full())

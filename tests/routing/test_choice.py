@@ -105,6 +105,12 @@ def test_an_instance_takes_four_fifths_of_its_declared_concurrency(most, limit):
     assert full.busy
 
 
+def test_an_instance_that_declares_no_limit_has_one_all_the_same():
+    view = ability(candidate())
+    assert isinstance(chosen(view, busy(499)), Choice)
+    assert isinstance(chosen(view, busy(500)), NoChoice)
+
+
 def test_the_share_of_the_concurrency_is_the_routes_to_set():
     view = ability(candidate("a", instance(max_concurrency=10)), limits={"instanceShare": 1.0})
     assert isinstance(chosen(view, busy(9)), Choice)

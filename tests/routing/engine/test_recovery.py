@@ -75,3 +75,23 @@ def test_no_transaction_is_open_while_an_agent_works(engine, town):
 def test_the_watchdog_bites_only_where_work_is_held_and_nothing_moves(held, silent_s, batch_s, stuck):
     watchdog = Watchdog(SimpleNamespace(held=held), SimpleNamespace(stuck_for=lambda: batch_s))
     assert bool(watchdog.stuck(time.monotonic() + silent_s)) is stuck
+
+
+def test_a_hanging_agent_leaves_room_for_the_others(engine, town):
+    async def hang(_: Received) -> web.Response:
+        await asyncio.sleep(30)
+        return web.Response()
+
+    town.change(town.instance(), max_concurrency=50)
+    town.agent.answer = hang
+    quick = town.serve()
+    town.add_agent("quick", quick.url)
+    slow = [town.submit(target={"ability": "echo", "agentId": "worker"}, timeoutMs=20_000) for _ in range(300)]
+    engine.claim(slow)
+    town.agent.wait_for(40)
+    began = time.monotonic()
+    fast = [town.submit(target={"ability": "echo", "agentId": "quick"}) for _ in range(20)]
+    engine.claim(fast)
+    town.ended(*fast)
+    assert time.monotonic() - began < 3
+    assert len(town.agent.received) == 40
