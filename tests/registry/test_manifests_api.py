@@ -235,3 +235,21 @@ def test_fifty_equal_puts_at_once_are_one_revision(agent, manifest, namespace):
         statuses = [status for _ in range(5) for status in pool.map(put, range(10))]
     assert sorted(statuses) == [200] * 49 + [201]
     assert Revision.objects.filter(agent__namespace=namespace).count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_ten_different_puts_at_once_are_ten_revisions(agent, manifest):
+    agent("PUT", AGENT, manifest)
+    barrier = threading.Barrier(10)
+
+    def put(number: int) -> int:
+        barrier.wait()
+        try:
+            changed = {**manifest, "metadata": {"name": "a1", "version": f"2.{number}"}}
+            return Api(agent.key)("PUT", AGENT, changed).json().get("revision", 0)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(10) as pool:
+        revisions = sorted(pool.map(put, range(10)))
+    assert revisions == list(range(2, 12))
