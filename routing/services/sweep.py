@@ -143,8 +143,14 @@ def _attempts(statement: str, values: dict[str, Any]) -> list[_Open]:
 
 
 def _open(row: tuple[Any, ...]) -> _Open:
-    facts = AttemptFacts(*row[5:])
-    return _Open(*row[:4], received_at=row[4], facts=replace(facts, request=bytes(facts.request)))
+    (
+        task_id, number, key, worker, received_at, namespace, ability, agent_id, capability, attempts, max_attempts,
+        created_at, deadline_at, request,
+    ) = row  # fmt: skip
+    facts = AttemptFacts(
+        namespace, ability, agent_id, capability, attempts, max_attempts, created_at, deadline_at, bytes(request)
+    )
+    return _Open(task_id, number, key, worker, received_at, facts)
 
 
 def _no_answer(one: _Open, now: dt.datetime) -> Outcome:
