@@ -128,7 +128,7 @@ STRATEGIES = (
 
 TABLE = (
     Setting("DATABASE_URL", url_of("postgresql", "postgres"), None,
-            "PostgreSQL to use; absent = the embedded one (only if REDIS_URL is absent too).", secret=True),
+            "PostgreSQL to use; absent = the embedded one.", secret=True),
     Setting("REDIS_URL", url_of("redis", "rediss", "unix"), None,
             "Redis to use (redis://host:port/0 or unix:///path/redis.sock); absent = the embedded one.", secret=True),
     Setting("REACH_CONFIG", text, None, "YAML file with settings by these names; the environment wins."),
@@ -167,8 +167,8 @@ TABLE = (
     Setting("REACH_PROBE_CONCURRENCY", whole(1, 1000), 10, "Probes that may run at once.", "1 to 1000"),
     Setting("REACH_REDIS_PREFIX", prefix, "reach", "Begins every Redis key, so that platforms can share a server.",
             "1 to 40 characters"),
-    Setting("REACH_VISIBILITY_TIMEOUT", whole(60, 86_400), 3600,
-            "Seconds after which Redis hands an unacknowledged message out again.", "60 to 86400"),
+    Setting("REACH_VISIBILITY_TIMEOUT", whole(1, 86_400), 3600,
+            "Seconds after which Redis hands an unacknowledged message out again.", "1 to 86400"),
     Setting("REACH_HOOK_COMMANDS", names, [], "Commands that hooks may run, comma-separated absolute paths."),
     Setting("REACH_DEBUG", yes_no, False, "Django's debug pages; never on a reachable machine.", "true, false"),
 )  # fmt: skip
@@ -186,11 +186,6 @@ def load(environ: Mapping[str, str]) -> dict[str, Any]:
         except ValueError as reason:
             shown = "(a secret)" if setting.secret else repr(raw)
             problems.append(f"{setting.name}={shown}: {reason}")
-    if not problems and (values["DATABASE_URL"] is None) != (values["REDIS_URL"] is None):
-        missing = "DATABASE_URL" if values["DATABASE_URL"] is None else "REDIS_URL"
-        problems.append(
-            f"{missing} is not set: give both DATABASE_URL and REDIS_URL, or neither for the embedded servers"
-        )
     if problems:
         raise SettingsError(problems)
     return values

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -81,8 +81,7 @@ class Machine:
             stack.enter_context(lock_data_dir(place.data_dir))
             self.supervisor.install_signals()
             stack.callback(self.supervisor.stop)
-            if settings.EMBEDDED:
-                self._start_servers(place)
+            self._start_servers(place)
             self._prepare(place.data_dir)
             for spec in (*platform_children(), *self.extra):
                 self.supervisor.add(spec)
@@ -101,7 +100,7 @@ class Machine:
     def _start_servers(self, place: Place) -> None:
         for home in remove_stale_homes():
             log.info("removed the servers' home of a data directory that is gone", extra={"path": str(home)})
-        for server, phase, grace in ((EmbeddedPostgres(place), POSTGRES, 20), (EmbeddedRedis(place), REDIS, 5)):
+        for server, phase, grace in _embedded_servers(place):
             process = server.start()  # the first start may fail loudly; later ones are tried again and again
             self.supervisor.add(ChildSpec(server.name, server.start, phase, grace, server.stop_signal), process)
             server.wait_ready(process)
@@ -112,6 +111,14 @@ class Machine:
         self.notes = setup.prepare(data_dir, settings.REACH_PUBLIC_URL)
         # The supervisor talks to the database no more.
         connections.close_all()
+
+
+def _embedded_servers(place: Place) -> Iterator[tuple[EmbeddedPostgres | EmbeddedRedis, int, int]]:
+    """Those that no URL was given for, with their phase and the seconds they get to stop."""
+    if settings.EMBEDDED_POSTGRES:
+        yield EmbeddedPostgres(place), POSTGRES, 20
+    if settings.EMBEDDED_REDIS:
+        yield EmbeddedRedis(place), REDIS, 5
 
 
 def is_ready() -> bool:
