@@ -2,6 +2,7 @@
 
 import datetime as dt
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -60,15 +61,18 @@ class ReachRequest:
 
     @property
     def payload(self) -> dict[str, Any]:
-        return self.value["payload"]
+        found: dict[str, Any] = self.value["payload"]
+        return found
 
     @property
     def metadata(self) -> dict[str, Any]:
-        return self.value.get("metadata", _EMPTY)
+        found: dict[str, Any] = self.value.get("metadata", _EMPTY)
+        return found
 
     @property
     def target(self) -> dict[str, Any]:
-        return self.value["target"]
+        found: dict[str, Any] = self.value["target"]
+        return found
 
     @property
     def ability(self) -> str | None:
@@ -85,11 +89,13 @@ class ReachRequest:
 
     @property
     def tags(self) -> list[str]:
-        return self.target.get("tags", [])
+        found: list[str] = self.target.get("tags", [])
+        return found
 
     @property
     def requires(self) -> dict[str, Any]:
-        return self.target.get("requires", _EMPTY)
+        found: dict[str, Any] = self.target.get("requires", _EMPTY)
+        return found
 
     @property
     def trace_id(self) -> str | None:
@@ -140,7 +146,8 @@ class ReachRequest:
 
     @property
     def fallback(self) -> dict[str, Any]:
-        return self.value.get("fallback", _EMPTY)
+        found: dict[str, Any] = self.value.get("fallback", _EMPTY)
+        return found
 
     @property
     def callback(self) -> dict[str, Any] | None:
@@ -148,7 +155,8 @@ class ReachRequest:
 
     @property
     def priority(self) -> str:
-        return self.metadata.get("priority", "normal")
+        found: str = self.metadata.get("priority", "normal")
+        return found
 
     @property
     def delivery(self) -> str | None:
@@ -215,7 +223,7 @@ def _apart(raw: bytes, error: MalformedJson) -> list[ReachRequest | ReachError]:
     return [_or_error(parse, item) for item in items]
 
 
-def _or_error(read: Any, *given: Any) -> ReachRequest | ReachError:
+def _or_error(read: Callable[..., ReachRequest], *given: Any) -> ReachRequest | ReachError:
     try:
         return read(*given)
     except ReachError as error:

@@ -9,11 +9,11 @@ from reach_platform.front.types import Receive, Scope
 DRAIN_BYTES = 64 * 1024 * 1024  # a refused upload is read on this far, so that its sender gets to see the answer
 
 
-class UploadTooSlow(ReachError):  # noqa: N818 - named like its kin
+class UploadTooSlow(ReachError):
     status, code, title = 408, "UPLOAD_TOO_SLOW", "The body did not arrive in time"
 
 
-class Disconnected(Exception):  # noqa: N818
+class Disconnected(Exception):
     """The client went away before its request was complete."""
 
 

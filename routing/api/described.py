@@ -160,7 +160,7 @@ EVENTS = _entry(
     description="`id` is the event's seq, `event` its name, `data` the journey's event as JSON.",
     parameters=(_header("Last-Event-ID", "Go on after this seq."),),
 )
-_TAKEN = {200: OpenApiResponse({"type": "object"}, "Taken, or taken before")}
+_TAKEN: dict[int | tuple[int, str], Any] = {200: OpenApiResponse({"type": "object"}, "Taken, or taken before")}
 _REPORT = (NotFound, StateConflict)
 RECEIPT = _entry("task_receipt", "Say that you have it", _TAKEN, *_REPORT, body=bodies.RECEIPT, tag="agents")
 PROGRESS = _entry("task_progress", "Say how far you are", _TAKEN, *_REPORT, body=bodies.PROGRESS, tag="agents")
