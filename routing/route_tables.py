@@ -172,7 +172,7 @@ def written_candidate(row: Candidate) -> dict[str, Any]:
 
 def _storable(route: dict[str, Any]) -> dict[str, Any]:
     """Plain JSON with floats for decimals, whole numbers as integers."""
-    stored = msgspec.json.decode(dumps(route))
+    stored: dict[str, Any] = msgspec.json.decode(dumps(route))
     for one in stored["candidates"]:
         if "weight" in one:
             one["weight"] = int(one["weight"])

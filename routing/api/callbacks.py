@@ -1,5 +1,7 @@
 """Callbacks by filter: begin again what receivers missed."""
 
+import datetime as dt
+
 from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -37,7 +39,7 @@ class RedeliverManyView(APIView):
         return json_answer({"count": len(ids)}, 202)
 
 
-def _time(body: dict[str, str], name: str):
+def _time(body: dict[str, str], name: str) -> dt.datetime | None:
     try:
         return parse_time(body[name]) if name in body else None
     except ValueError as error:
