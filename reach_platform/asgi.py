@@ -8,16 +8,14 @@ from reach_platform.front.body import BodyReader
 from reach_platform.front.pool import DjangoPool
 from reach_platform.wsgi import application as django
 
-THREADS = 8
 QUEUE = 1000  # requests that may wait for a thread: below a second's work
-UPLOAD_SECONDS = 30.0
 BODIES_BYTES = 256 * 1024 * 1024
 
 get_resolver().url_patterns  # noqa: B018 - imports the views now, and not while the first caller waits
 
 application = Front(
-    DjangoPool(django, threads=getattr(settings, "REACH_WEB_THREADS", THREADS), queue=QUEUE),
-    BodyReader(seconds=getattr(settings, "REACH_UPLOAD_TIMEOUT", UPLOAD_SECONDS), memory=BODIES_BYTES),
+    DjangoPool(django, threads=settings.REACH_WEB_THREADS, queue=QUEUE),
+    BodyReader(seconds=settings.REACH_UPLOAD_TIMEOUT, memory=BODIES_BYTES),
     limit=settings.REACH_MAX_BODY_BYTES,
     batch_limit=settings.REACH_MAX_BATCH_BYTES,
 )
