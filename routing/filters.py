@@ -94,7 +94,8 @@ def most_inflight(seen: Seen) -> int:
     most = seen.instance.max_concurrency
     if most is None:
         return UNDECLARED
-    return max(1, floor(seen.route.limits.get("instanceShare", INSTANCE_SHARE) * most))
+    share = float(seen.route.limits.get("instanceShare", INSTANCE_SHARE))
+    return max(1, floor(share * most))
 
 
 Filter = Callable[[Ask, Seen], str | None]

@@ -47,7 +47,7 @@ class Engine:
 
     def __init__(self, *, room: int | None = None):
         self.boot_id = uuid.uuid4()
-        self.room: int = room or getattr(settings, "REACH_ENGINE_ROOM", ROOM)
+        self.room = room if room is not None else int(getattr(settings, "REACH_ENGINE_ROOM", ROOM))
         self._held = 0  # claimed and not yet done, reserved room included
         self._lock = threading.Lock()
         self._grace_s = 0.0
