@@ -39,11 +39,11 @@ WITH given AS (SELECT * FROM {unnest(_COLUMNS)}), locked AS MATERIALIZED (
   INSERT INTO routing_event (task_id, seq, at, event, from_state, to_state, attempt, agent_id, instance_id, node,
     elapsed_ms, detail)
   SELECT s.id, s.seq - 1, g.routed_at, 'ROUTED', s.state, 'ROUTED', g.number, g.agent_id, g.instance_id, %(node)s,
-    extract(epoch FROM g.routed_at - s.created_at) * 1000, NULL::jsonb
+    least(extract(epoch FROM g.routed_at - s.created_at) * 1000, 2147483647), NULL::jsonb
   FROM sent s JOIN given g ON g.id = s.id
   UNION ALL
   SELECT s.id, s.seq, g.sent_at, 'DISPATCHED', 'ROUTED', 'DISPATCHED', g.number, g.agent_id, g.instance_id, %(node)s,
-    extract(epoch FROM g.sent_at - s.created_at) * 1000, g.detail::jsonb
+    least(extract(epoch FROM g.sent_at - s.created_at) * 1000, 2147483647), g.detail::jsonb
   FROM sent s JOIN given g ON g.id = s.id
 )
 SELECT id FROM sent

@@ -5,6 +5,7 @@ A move is computed from what was read a moment before, and the statement changes
 """
 
 import datetime as dt
+import logging
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -24,10 +25,12 @@ from common.json import dumps
 from routing import documents, endings, snapshot
 from routing.policy import end_state
 from routing.services.asked import callback_ask
-from routing.services.batches import in_halves
+from routing.services.batches import UNSTORABLE, in_halves
 from routing.services.node import here
 from routing.states import FINAL, Certainty, TaskError, TaskState
 from routing.trip import Settled
+
+log = logging.getLogger(__name__)
 
 MESSAGE_LIMIT = 2000
 _SENT = (TaskState.DISPATCHED, TaskState.RUNNING)
@@ -140,7 +143,7 @@ WITH given AS (SELECT * FROM {unnest(_COLUMNS)}), locked AS MATERIALIZED (
   INSERT INTO routing_event (task_id, seq, at, event, from_state, to_state, attempt, agent_id, instance_id, node,
     elapsed_ms, detail)
   SELECT v.id, v.seq, m.at, m.event, m.from_state, m.state, nullif(m.attempts, 0), v.agent_id, v.instance_id, %(node)s,
-    extract(epoch FROM m.at - v.created_at) * 1000, m.detail::jsonb
+    least(extract(epoch FROM m.at - v.created_at) * 1000, 2147483647), m.detail::jsonb
   FROM moved v JOIN meant m ON m.id = v.id
 )
 SELECT id FROM moved"""  # noqa: S608 - made of constants
@@ -178,7 +181,11 @@ def _spoiled(node: str | None, lease: bool) -> Any:
         ending = Ending(TaskError.BAD_RESPONSE, message)
         closing = AttemptEnd("FAILED", Certainty.RAN, TaskError.BAD_RESPONSE, message) if move.attempt else None
         bare = replace(move, result=None, due_at=None, timings=None, event=None, detail=None)
-        return _apply([replace(bare, state=TaskState.FAILED, attempt=closing, error=ending)], node or here(), lease)
+        try:
+            return _apply([replace(bare, state=TaskState.FAILED, attempt=closing, error=ending)], node or here(), lease)
+        except UNSTORABLE:  # a row that nothing can be done about must not keep its neighbours from their ends
+            log.exception("a task cannot be ended: %s", move.task_id)
+            return [Settled(move.task_id, applied=False)]
 
     return end
 

@@ -49,7 +49,7 @@ WITH given AS (SELECT * FROM {unnest(_COLUMNS)}), locked AS MATERIALIZED (
   INSERT INTO routing_event (task_id, seq, at, event, from_state, to_state, attempt, agent_id, instance_id, node,
     elapsed_ms)
   SELECT v.id, v.seq, v.at, 'RUNNING', 'DISPATCHED', 'RUNNING', v.attempts, v.agent_id, v.instance_id, %(node)s,
-    extract(epoch FROM v.at - v.created_at) * 1000
+    least(extract(epoch FROM v.at - v.created_at) * 1000, 2147483647)
   FROM moved v
 )
 SELECT id FROM meant"""  # noqa: S608 - made of constants

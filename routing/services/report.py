@@ -56,7 +56,7 @@ WITH locked AS MATERIALIZED (
 INSERT INTO routing_event (task_id, seq, at, event, from_state, to_state, attempt, agent_id, instance_id, node,
   elapsed_ms, detail)
 SELECT id, seq, %(now)s, 'PROGRESS', state, 'RUNNING', %(number)s, agent_id, instance_id, %(node)s,
-  extract(epoch FROM %(now)s - created_at) * 1000, %(progress)s::jsonb
+  least(extract(epoch FROM %(now)s - created_at) * 1000, 2147483647), %(progress)s::jsonb
 FROM moved RETURNING task_id"""
 _KEEP_LATE = """
 WITH locked AS MATERIALIZED (
@@ -70,7 +70,7 @@ WITH locked AS MATERIALIZED (
 ), event AS (
   INSERT INTO routing_event (task_id, seq, at, event, from_state, to_state, attempt, agent_id, node, elapsed_ms)
   SELECT id, seq, %(now)s, 'LATE_RESULT', state, state, %(number)s, %(agent)s, %(node)s,
-    extract(epoch FROM %(now)s - created_at) * 1000
+    least(extract(epoch FROM %(now)s - created_at) * 1000, 2147483647)
   FROM moved
 )
 SELECT t.id, t.namespace, t.client, t.correlation_id, t.trace_id, t.traceparent, t.state, t.created_at, t.timings,

@@ -31,7 +31,8 @@ WITH again AS (
   UPDATE routing_taskbody SET result = NULL, late = NULL WHERE task_id = %(id)s
 )
 INSERT INTO routing_event (task_id, seq, at, event, from_state, to_state, node, elapsed_ms, detail)
-SELECT id, seq, %(now)s, 'RETRIED', %(state)s, 'RECEIVED', %(node)s, extract(epoch FROM %(now)s - created_at) * 1000,
+SELECT id, seq, %(now)s, 'RETRIED', %(state)s, 'RECEIVED', %(node)s,
+  least(extract(epoch FROM %(now)s - created_at) * 1000, 2147483647),
   jsonb_build_object('actor', %(actor)s::text)
 FROM again"""
 

@@ -23,7 +23,7 @@ WITH given AS (SELECT * FROM {unnest(_COLUMNS)}), locked AS MATERIALIZED (
 ), event AS (
   INSERT INTO routing_event (task_id, seq, at, event, from_state, to_state, node, elapsed_ms, detail)
   SELECT b.id, b.seq, %(now)s, 'WAITING', b.state, b.state, %(node)s,
-    extract(epoch FROM %(now)s - b.created_at) * 1000, jsonb_build_object('reason', b.reason)
+    least(extract(epoch FROM %(now)s - b.created_at) * 1000, 2147483647), jsonb_build_object('reason', b.reason)
   FROM back b WHERE b.reason IS NOT NULL
 )
 SELECT id FROM back"""  # noqa: S608 - made of constants
