@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import TextIO
 
@@ -48,15 +49,12 @@ def main() -> int:
     data_dir = Path(os.environ["REACH_DATA_DIR"])
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     screen = _log_apart(data_dir.with_name("demo.log"))
-    import django
-
-    django.setup()
-    from reach_platform.embedded.place import PlaceError
-
     try:
         problem = _run(screen, data_dir)
-    except PlaceError as error:
-        problem = str(error)
+    except (Exception, SystemExit) as error:
+        # the screen is the only place where somebody looks; the log's tail below it then ends in the traceback
+        traceback.print_exc()
+        problem = str(error) or type(error).__name__
     if problem:
         _show_failure(screen, problem, data_dir.with_name("demo.log"))
         return 1
@@ -66,6 +64,9 @@ def main() -> int:
 
 def _run(screen: TextIO, data_dir: Path) -> str | None:
     """Starts everything, tells the story on a thread beside the supervisor; returns what went wrong, if anything."""
+    import django
+
+    django.setup()
     from django.conf import settings
 
     from reach_platform import setup

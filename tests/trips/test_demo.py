@@ -30,3 +30,11 @@ def test_a_failed_demo_says_why_and_shows_the_end_of_the_log(tmp_path):
     assert "the callback did not come" in screen.getvalue()
     assert "line 99" in screen.getvalue()
     assert "line 50" not in screen.getvalue()
+
+
+def test_a_demo_that_cannot_start_says_so_and_not_nothing(tmp_path):
+    env = {**os.environ, "REACH_DATA_DIR": str(tmp_path / "demo"), "REACH_MAX_BODY_BYTES": "1"}
+    command = [sys.executable, "-m", "reach_platform.demo"]
+    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "The demo failed: The settings are wrong" in done.stdout
