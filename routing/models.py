@@ -160,7 +160,7 @@ class TaskBody(models.Model):
     task_id = models.UUIDField(primary_key=True)
     request = models.BinaryField()  # the item as received; a callback token in it is encrypted
     metadata = models.BinaryField(null=True)  # its `metadata` member, as received
-    result = models.BinaryField(null=True)  # JSON {"status", "data", "degraded", "degradedBy", "agent", "usage", "cost"}
+    result = models.BinaryField(null=True)  # JSON {"status", "data", "degraded", "degradedBy", "agent", …}
     late = models.BinaryField(null=True)  # JSON of a result that came after the end
 
     class Meta:
