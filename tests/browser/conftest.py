@@ -17,7 +17,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.browser)
 
 
-@pytest.fixture(scope="session")
+# Playwright runs an event loop on this thread: it must be gone before other packages' tests run theirs.
+@pytest.fixture(scope="package")
 def chromium():
     """Debian's Chromium, or one that Playwright installed. Without any: skipped at home, a failure in CI."""
     sync_api = pytest.importorskip("playwright.sync_api")
@@ -33,14 +34,14 @@ def chromium():
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def platform():
     running = Platform(REACH_WORKERS="1", REACH_WEB_WORKERS="1")
     yield running
     running.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def world(platform):
     one = World(platform)
     yield one
