@@ -1,15 +1,29 @@
 """Every setting in one table, read from the environment and from the YAML file that REACH_CONFIG names."""
 
-import ipaddress
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import yaml
+
+from reach_platform.setting_values import (
+    commands,
+    functions,
+    hosts,
+    networks,
+    one_of,
+    prefix,
+    secret_key,
+    text,
+    url_of,
+    web_address,
+    whole,
+    yes_no,
+)
 
 
 class SettingsError(Exception):
@@ -30,96 +44,6 @@ class Setting:
     meaning: str
     range: str = ""
     secret: bool = False
-
-
-def text(value: str) -> str:
-    if not value.strip():
-        raise ValueError("it must not be empty")
-    return value
-
-
-def whole(low: int, high: int) -> Callable[[str], int]:
-    def parse(value: str) -> int:
-        try:
-            number = int(value.strip(), 10)
-        except ValueError:
-            raise ValueError(f"it must be a whole number from {low} to {high}") from None
-        if not low <= number <= high:
-            raise ValueError(f"it must be from {low} to {high}")
-        return number
-
-    return parse
-
-
-def one_of(*choices: str) -> Callable[[str], str]:
-    def parse(value: str) -> str:
-        if value not in choices:
-            raise ValueError(f"it must be one of {', '.join(choices)}")
-        return value
-
-    return parse
-
-
-def yes_no(value: str) -> bool:
-    if value.lower() in ("1", "true", "yes", "on"):
-        return True
-    if value.lower() in ("0", "false", "no", "off"):
-        return False
-    raise ValueError("it must be true or false")
-
-
-def names(value: str) -> list[str]:
-    return [part.strip() for part in value.split(",") if part.strip()]
-
-
-def hosts(value: str) -> list[str]:
-    found = names(value)
-    if not found:
-        raise ValueError("it must name at least one host, or * for any")
-    for host in found:
-        if "/" in host or " " in host or (":" in host and not host.startswith("[")):
-            raise ValueError(f"{host!r} must be a host name without scheme, port or path")
-    return found
-
-
-def networks(value: str) -> list[str]:
-    try:
-        return [str(ipaddress.ip_network(part)) for part in names(value)]
-    except ValueError as error:
-        raise ValueError(f"it must be a comma-separated list of CIDR ranges such as 10.0.0.0/8: {error}") from None
-
-
-def url_of(*schemes: str) -> Callable[[str], str]:
-    def parse(value: str) -> str:
-        try:
-            parts = urlsplit(value)
-            parts.port  # noqa: B018 - reading it is what checks it
-        except ValueError as error:
-            raise ValueError(f"it is not a URL: {error}") from None
-        if parts.scheme not in schemes:
-            raise ValueError(f"it must be a URL that begins with {' or '.join(s + '://' for s in schemes)}")
-        return value
-
-    return parse
-
-
-def web_address(value: str) -> str:
-    checked = url_of("http", "https")(value).rstrip("/")
-    if not urlsplit(checked).hostname:
-        raise ValueError("it must be a URL with a host name")
-    return checked
-
-
-def prefix(value: str) -> str:
-    if not value or len(value) > 40 or not all(c.isascii() and (c.isalnum() or c in ":-_.") for c in value):
-        raise ValueError("it must be 1 to 40 letters, digits or one of : - _ .")
-    return value
-
-
-def secret_key(value: str) -> str:
-    if len(value) < 32:
-        raise ValueError("it must have at least 32 characters")
-    return value
 
 
 STRATEGIES = (
@@ -147,6 +71,8 @@ TABLE = (
     Setting("REACH_LOG_LEVEL", one_of("DEBUG", "INFO", "WARNING", "ERROR"), "INFO", "Least severe log lines written.",
             "DEBUG, INFO, WARNING, ERROR"),
     Setting("REACH_WORKERS", whole(1, 256), 2, "Worker processes that `make up` runs.", "1 to 256"),
+    Setting("REACH_ENGINE_ROOM", whole(1, 100_000), 2000, "Tasks that a worker process may have in flight.",
+            "1 to 100000"),
     Setting("REACH_WEB_WORKERS", whole(1, 256), 2, "Web processes that `make up` runs.", "1 to 256"),
     Setting("REACH_DRAIN_SECONDS", whole(1, 600), 20, "Seconds that workers get to finish at a stop.", "1 to 600"),
     Setting("REACH_WEB_THREADS", whole(1, 128), 8, "Threads of a web process that answer requests.", "1 to 128"),
@@ -169,7 +95,12 @@ TABLE = (
             "1 to 40 characters"),
     Setting("REACH_VISIBILITY_TIMEOUT", whole(1, 86_400), 3600,
             "Seconds after which Redis hands an unacknowledged message out again.", "1 to 86400"),
-    Setting("REACH_HOOK_COMMANDS", names, [], "Commands that hooks may run, comma-separated absolute paths."),
+    Setting("REACH_PROBE_COMMANDS", commands, {},
+            'Commands that probes may run: {"name": ["/path/program", "argument"]}.', "JSON object"),
+    Setting("REACH_HOOK_COMMANDS", commands, {},
+            'Commands that hooks may run: {"name": ["/path/program", "argument"]}.', "JSON object"),
+    Setting("REACH_FUNCTIONS", functions, {},
+            'Functions that serve as agents: {"name": "package.module:function"}.', "JSON object"),
     Setting("REACH_DEBUG", yes_no, False, "Django's debug pages; never on a reachable machine.", "true, false"),
 )  # fmt: skip
 
@@ -209,10 +140,18 @@ def markdown_table() -> str:
     """Returns the table of settings as the documentation shows it."""
     lines = ["| name | default | range | meaning |", "|---|---|---|---|"]
     for setting in TABLE:
-        default = ",".join(setting.default) if isinstance(setting.default, list) else setting.default
-        shown = "" if default in (None, "") else f"`{str(default).lower() if isinstance(default, bool) else default}`"
+        default = _default_text(setting.default)
+        shown = f"`{default}`" if default else ""
         lines.append(f"| `{setting.name}` | {shown} | {setting.range} | {setting.meaning.replace('|', '/')} |")
     return "\n".join(lines)
+
+
+def _default_text(default: Any) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, list):
+        return ",".join(default)
+    return str(default) if default else ""
 
 
 def _present(environ: Mapping[str, str]) -> dict[str, str]:
@@ -245,6 +184,8 @@ def _known(name: str, path: str, problems: list[str]) -> bool:
 
 
 def _as_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
     if isinstance(value, list):
         return ",".join(str(part) for part in value)
     return "" if value is None else str(value)

@@ -20,12 +20,9 @@ from reach_platform.embedded.place import Place, remove_stale_homes
 from reach_platform.embedded.postgres import EmbeddedPostgres
 from reach_platform.embedded.redis import EmbeddedRedis
 from reach_platform.embedded.servers import lock_data_dir
-from reach_platform.supervisor import ChildSpec, Supervisor, program
+from reach_platform.supervisor import ChildSpec, Phase, Supervisor, program
 
 log = logging.getLogger("reach.machine")
-
-# The order of the stop: no new requests, no new periodic jobs, then the work that runs, its agents, the servers last.
-WEB, BEAT, WORKER, EXTRA, REDIS, POSTGRES = range(6)
 
 
 def child_environment() -> dict[str, str]:
@@ -44,6 +41,8 @@ def platform_children() -> list[ChildSpec]:
     web = [
         *python, "granian", "--interface", "asgi", "reach_platform.asgi:application",
         "--host", settings.REACH_HOST, "--port", str(settings.REACH_PORT), "--workers", str(settings.REACH_WEB_WORKERS),
+        # By default 512 connections share a web process, and waits and streams would keep new requests out.
+        "--backlog", "4096", "--backpressure", "4096",
         # Open streams would outlive a stop, and a dead web worker would stay dead.
         "--workers-kill-timeout", "5", "--respawn-failed-workers", "--respawn-interval", "0.5",
         "--log-config", str(settings.BASE_DIR / "reach_platform/web_logging.json"),
@@ -54,12 +53,12 @@ def platform_children() -> list[ChildSpec]:
     # The engine takes its drain time whole; after it the worker needs a moment to leave.
     drain = settings.REACH_DRAIN_SECONDS + 5.0
     return [
-        program("web", web, env, phase=WEB, grace=8, death_signal=signal.SIGTERM, cwd=cwd),
+        program("web", web, env, phase=Phase.WEB, grace=8, death_signal=signal.SIGTERM, cwd=cwd),
         *(
-            program(f"worker-{n}", [*worker, "-n", f"worker-{n}@%h"], env, phase=WORKER, grace=drain, cwd=cwd)
+            program(f"worker-{n}", [*worker, "-n", f"worker-{n}@%h"], env, phase=Phase.WORKER, grace=drain, cwd=cwd)
             for n in range(1, settings.REACH_WORKERS + 1)
         ),
-        program("beat", beat, env, phase=BEAT, grace=5, cwd=cwd),
+        program("beat", beat, env, phase=Phase.BEAT, grace=5, cwd=cwd),
     ]
 
 
@@ -116,9 +115,9 @@ class Machine:
 def _embedded_servers(place: Place) -> Iterator[tuple[EmbeddedPostgres | EmbeddedRedis, int, int]]:
     """Those that no URL was given for, with their phase and the seconds they get to stop."""
     if settings.EMBEDDED_POSTGRES:
-        yield EmbeddedPostgres(place), POSTGRES, 20
+        yield EmbeddedPostgres(place), Phase.POSTGRES, 20
     if settings.EMBEDDED_REDIS:
-        yield EmbeddedRedis(place), REDIS, 5
+        yield EmbeddedRedis(place), Phase.REDIS, 5
 
 
 def is_ready() -> bool:

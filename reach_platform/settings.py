@@ -4,6 +4,7 @@ import secrets
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from insight.unfold import UNFOLD  # noqa: F401 - the admin's theme reads it here
 from reach_platform import environment
 from reach_platform.database_url import broker_url, django_database
 from reach_platform.embedded.place import Place, PlaceError
@@ -22,6 +23,7 @@ REACH_HOST: str = VALUES["REACH_HOST"]
 REACH_PORT: int = VALUES["REACH_PORT"]
 REACH_LOG_LEVEL: str = VALUES["REACH_LOG_LEVEL"]
 REACH_WORKERS: int = VALUES["REACH_WORKERS"]
+REACH_ENGINE_ROOM: int = VALUES["REACH_ENGINE_ROOM"]
 REACH_WEB_WORKERS: int = VALUES["REACH_WEB_WORKERS"]
 REACH_WEB_THREADS: int = VALUES["REACH_WEB_THREADS"]
 REACH_UPLOAD_TIMEOUT: int = VALUES["REACH_UPLOAD_TIMEOUT"]
@@ -36,7 +38,9 @@ REACH_PROBE_INTERVAL: int = VALUES["REACH_PROBE_INTERVAL"]
 REACH_PROBE_CONCURRENCY: int = VALUES["REACH_PROBE_CONCURRENCY"]
 REACH_REDIS_PREFIX: str = VALUES["REACH_REDIS_PREFIX"]
 REACH_VISIBILITY_TIMEOUT: int = VALUES["REACH_VISIBILITY_TIMEOUT"]
-REACH_HOOK_COMMANDS: list[str] = VALUES["REACH_HOOK_COMMANDS"]
+REACH_PROBE_COMMANDS: dict[str, list[str]] = VALUES["REACH_PROBE_COMMANDS"]
+REACH_HOOK_COMMANDS: dict[str, list[str]] = VALUES["REACH_HOOK_COMMANDS"]
+REACH_FUNCTIONS: dict[str, str] = VALUES["REACH_FUNCTIONS"]
 
 EMBEDDED_POSTGRES: bool = VALUES["DATABASE_URL"] is None
 EMBEDDED_REDIS: bool = VALUES["REDIS_URL"] is None
@@ -142,8 +146,6 @@ REST_FRAMEWORK = {
     "URL_FORMAT_OVERRIDE": None,
 }
 
-UNFOLD = {"SITE_TITLE": "Agent-Reach", "SITE_HEADER": "Agent-Reach", "SITE_URL": "/console/"}
-
 SPECTACULAR_SETTINGS = {
     "TITLE": "Agent-Reach",
     "DESCRIPTION": "The switchboard between callers and AI agents.",
@@ -196,11 +198,18 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"json": {"()": "common.logging.JSONFormatter"}},
+    "filters": {
+        "readiness": {
+            "()": "django.utils.log.CallbackFilter",
+            # "not ready" is an answer to a watcher and no fault of the request
+            "callback": lambda record: not (record.status_code == 503 and record.request.path == "/readyz"),
+        },
+    },
     "handlers": {"stdout": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "json"}},
     "root": {"handlers": ["stdout"], "level": REACH_LOG_LEVEL},
     "loggers": {
         # A 4xx is a caller's matter and is answered; the request log has it.
-        "django.request": {"level": "ERROR"},
+        "django.request": {"level": "ERROR", "filters": ["readiness"]},
         "django.server": {"handlers": [], "propagate": True},
         "celery.app.trace": {"level": "WARNING"},
         "celery.beat": {"level": "WARNING"},

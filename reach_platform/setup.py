@@ -21,7 +21,7 @@ from django.db import connection
 from common.clock import now
 from common.secrets import hash_key
 from reach_platform.processes import spawn
-from reach_platform.supervisor import ChildSpec
+from reach_platform.supervisor import ChildSpec, Phase
 from registry.models import Audit, Client, Credential
 from registry.services import clients, credentials, namespaces, users
 from routing.models import Route
@@ -73,8 +73,7 @@ def _child(name: str, module: str, data_dir: Path, environment: Any) -> ChildSpe
         env = {**os.environ, "PYTHONUNBUFFERED": "1", **environment()}
         return spawn([sys.executable, "-m", module], env, death_signal=signal.SIGTERM, cwd=settings.BASE_DIR)
 
-    # after web, beat and workers (see machine.py): the work that still runs needs its agents
-    return ChildSpec(name, start, phase=3, grace=5)
+    return ChildSpec(name, start, Phase.AGENT, grace=5)
 
 
 def _agent_env(data_dir: Path, name: str, base_url: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import groupby
 from pathlib import Path
 from types import FrameType
@@ -21,6 +22,18 @@ PAUSES = (0.0, 0.5, 1.0, 2.0)
 SETTLED_AFTER_S = 10.0
 # `make` forwards the signal that the terminal has already sent: both are one wish.
 SAME_WISH_S = 1.0
+
+
+class Phase(IntEnum):
+    """The order of the stop: no new periodic jobs, then the work that runs, then its agents, which say goodbye to the
+    web server, and the servers last. What is accepted meanwhile is kept for the next start."""
+
+    BEAT = 0
+    WORKER = 1
+    AGENT = 2
+    WEB = 3
+    REDIS = 4
+    POSTGRES = 5
 
 
 @dataclass(frozen=True)

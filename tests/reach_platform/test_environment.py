@@ -35,6 +35,16 @@ def test_an_empty_environment_gives_the_documented_defaults():
         ("REACH_DEBUG", "maybe", "true or false"),
         ("REACH_REDIS_PREFIX", "a b", "letters"),
         ("REACH_ROUTER_STRATEGY", "best", "least_conn"),
+        ("REACH_ENGINE_ROOM", "0", "from 1 to 100000"),
+        ("REACH_HOOK_COMMANDS", "/usr/bin/tell", "JSON object by name"),
+        ("REACH_HOOK_COMMANDS", '["tell"]', "JSON object by name"),
+        ("REACH_HOOK_COMMANDS", '{"tell": "/usr/bin/tell"}', "'tell' must have a list of texts"),
+        ("REACH_HOOK_COMMANDS", '{"tell": []}', "'tell' must have a list of texts"),
+        ("REACH_PROBE_COMMANDS", '{"disk": ["df", 1]}', "'disk' must have a list of texts"),
+        ("REACH_PROBE_COMMANDS", '{"a b": ["df"]}', "'a b' is no name"),
+        ("REACH_PROBE_COMMANDS", '{"disk": ["df"], "disk": ["du"]}', "names something twice"),
+        ("REACH_FUNCTIONS", '{"echo": "echo"}', "'echo' must have an import path"),
+        ("REACH_FUNCTIONS", '{"echo": ["a.b:c"]}', "'echo' must have an import path"),
     ],
 )
 def test_nonsense_is_refused_with_name_value_and_reason(name, value, reason):
@@ -68,6 +78,15 @@ def test_the_environment_wins_over_the_file(tmp_path):
     values = load({"REACH_CONFIG": str(file), "REACH_PORT": "9001"})
     assert (values["REACH_PORT"], values["REACH_WORKERS"]) == (9001, 5)
     assert values["REACH_ALLOWED_HOSTS"] == ["a.example", "b.example"]
+
+
+def test_commands_and_functions_have_names(tmp_path):
+    file = tmp_path / "reach.yaml"
+    file.write_text("REACH_FUNCTIONS: {echo: 'agents.echo:run'}\nREACH_PROBE_COMMANDS:\n  disk: [/bin/df, -P]\n")
+    values = load({"REACH_CONFIG": str(file), "REACH_HOOK_COMMANDS": '{"tell": ["/usr/bin/tell", "it is down"]}'})
+    assert values["REACH_FUNCTIONS"] == {"echo": "agents.echo:run"}
+    assert values["REACH_PROBE_COMMANDS"] == {"disk": ["/bin/df", "-P"]}
+    assert values["REACH_HOOK_COMMANDS"] == {"tell": ["/usr/bin/tell", "it is down"]}
 
 
 @pytest.mark.parametrize(
