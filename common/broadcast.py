@@ -5,11 +5,13 @@ what a poll of PostgreSQL would find within a second. Publishing never blocks th
 emptied by one daemon thread.
 """
 
+import functools
 import logging
 import queue
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -42,9 +44,13 @@ class Publisher:
         while True:
             channel, message = self._queue.get()
             try:
-                redis.call(lambda r, c=channel, m=message: r.publish(redis.key(c), msgspec.json.encode(m)))
+                redis.call(functools.partial(_send, channel, message))
             except redis.RedisAway:
                 pass
+
+
+def _send(channel: str, message: object, client: Any) -> None:
+    client.publish(redis.key(channel), msgspec.json.encode(message))
 
 
 _publisher = Publisher()
@@ -58,7 +64,8 @@ def publish(channel: str, message: object) -> None:
 class Listener(threading.Thread):
     """Calls `on_message(channel, message)` for every hint, and `on_gap()` whenever hints may have been missed.
 
-    `on_gap` is called after each (re)connection, once the subscription stands: load then, and nothing is lost in between.
+    `on_gap` is called after each (re)connection, once the subscription stands: load then, and nothing is lost in
+    between.
     """
 
     def __init__(self, channels: list[str], on_message: Callable[[str, object], None], on_gap: Callable[[], None]):

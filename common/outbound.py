@@ -41,11 +41,12 @@ class OutboundError(Exception):
 
     BLOCKED (the address is not allowed), UNREACHABLE (no such name, nothing listens there, no route, connect timeout,
     TLS failure), TIMEOUT (sent, no full answer in time), BROKEN (the connection died, or spoke no HTTP, after sending),
-    TOO_LARGE (the answer), BAD_URL. `sent` is true when bytes of the request may have left.
+    TOO_LARGE (the answer), BAD_URL. `sent` is true when bytes of the request may have left; `answered` is true when
+    the head of an answer came, or something that is no HTTP.
     """
 
-    def __init__(self, kind: str, message: str, *, sent: bool = False) -> None:
-        self.kind, self.message, self.sent = kind, message, sent
+    def __init__(self, kind: str, message: str, *, sent: bool = False, answered: bool = False) -> None:
+        self.kind, self.message, self.sent, self.answered = kind, message, sent, answered
         super().__init__(f"{kind}: {message}")
 
 
@@ -71,6 +72,7 @@ class _Trip:
     started: float = field(default_factory=time.perf_counter)
     connected: float | None = None
     sent: bool = False
+    answered: bool = False
 
     def ms(self, moment: float | None = None) -> float:
         return ((moment or time.perf_counter()) - self.started) * 1000
@@ -177,6 +179,7 @@ def _trace() -> aiohttp.TraceConfig:
 
 async def _read(response: aiohttp.ClientResponse, trip: _Trip, max_bytes: int, keep_bytes: int | None) -> Answer:
     first_byte_ms, first_byte_at = trip.ms(), clock.now()
+    trip.answered = True
     limit = max_bytes if keep_bytes is None else min(keep_bytes, max_bytes)
     parts, size = [], 0
     async for part in response.content.iter_chunked(CHUNK):
@@ -188,7 +191,7 @@ async def _read(response: aiohttp.ClientResponse, trip: _Trip, max_bytes: int, k
     if truncated:
         response.close()
         if keep_bytes is None:
-            raise OutboundError(TOO_LARGE, f"the answer is over {max_bytes} bytes", sent=True)
+            raise OutboundError(TOO_LARGE, f"the answer is over {max_bytes} bytes", sent=True, answered=True)
     return Answer(
         status=response.status,
         headers=CIMultiDict(response.headers),
@@ -207,9 +210,12 @@ def _typed(error: Exception, trip: _Trip) -> OutboundError:
     if getattr(cause, "errno", None) == _BLOCKED_ERRNO:
         return OutboundError(BLOCKED, "the address is not reachable from here by policy")
     if trip.sent:
+        # A head that is no HTTP comes as a ClientResponseError, before anything can be read.
+        answered = trip.answered or isinstance(error, aiohttp.ClientResponseError)
         if isinstance(error, TimeoutError):
-            return OutboundError(TIMEOUT, "no full answer in time", sent=True)
-        return OutboundError(BROKEN, f"the connection broke or spoke no HTTP ({type(error).__name__})", sent=True)
+            return OutboundError(TIMEOUT, "no full answer in time", sent=True, answered=answered)
+        message = f"the connection broke or spoke no HTTP ({type(error).__name__})"
+        return OutboundError(BROKEN, message, sent=True, answered=answered)
     if isinstance(cause, ConnectionRefusedError):
         return OutboundError(UNREACHABLE, "nothing listens there")
     if isinstance(error, aiohttp.InvalidURL | UnicodeError):

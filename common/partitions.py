@@ -6,6 +6,7 @@ readers and stall every insert meanwhile (docs/decisions/0001-tables.md).
 
 import datetime as dt
 import re
+from typing import Any
 
 from django.db import migrations
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -19,15 +20,15 @@ _SUFFIX = re.compile(r"_p(\d{8})$")
 class CreatePartitionedModel(migrations.CreateModel):
     """CreateModel whose table is `PARTITION BY RANGE (partition_by)`; the column holds UUIDv7 values."""
 
-    def __init__(self, name, fields, partition_by, **kwargs):
+    def __init__(self, name: str, fields: Any, partition_by: str, **kwargs: Any) -> None:
         self.partition_by = partition_by
         super().__init__(name, fields, **kwargs)
 
-    def deconstruct(self):
+    def deconstruct(self) -> Any:
         name, args, kwargs = super().deconstruct()
         return name, args, {**kwargs, "partition_by": self.partition_by}
 
-    def database_forwards(self, app_label, schema_editor, from_state, to_state):
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         plain = schema_editor.sql_create_table
         schema_editor.sql_create_table = f"{plain} PARTITION BY RANGE ({self.partition_by})"
         try:
@@ -35,7 +36,7 @@ class CreatePartitionedModel(migrations.CreateModel):
         finally:
             schema_editor.sql_create_table = plain
 
-    def reduce(self, operation, app_label):
+    def reduce(self, operation: Any, app_label: str) -> bool:
         return False  # never folded into a plain CreateModel by the optimiser
 
 

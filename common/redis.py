@@ -2,11 +2,15 @@
 
 import threading
 import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import redis
 from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+T = TypeVar("T")
 
 _RETRY_AFTER_S = 1.0  # how long a failure keeps everyone in this process from trying again
 
@@ -31,7 +35,7 @@ def client(socket_timeout: float = 0.2) -> redis.Redis:
     )
 
 
-def call(work):
+def call(work: Callable[[Any], T]) -> T:
     """`work(client)` on this process's shared client; raises RedisAway at once while the breaker is open."""
     global _client, _down_until
     if time.monotonic() < _down_until:

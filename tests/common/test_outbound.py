@@ -128,7 +128,7 @@ def test_a_redirect_is_an_answer_and_is_not_followed(status):
 def test_a_connection_that_dies_after_sending_is_broken_and_never_sent_again(method, answer):
     """Case 38."""
     error, peer = ask(answer, method=method)
-    assert (error.kind, error.sent, len(peer.requests)) == ("BROKEN", True, 1)
+    assert (error.kind, error.sent, error.answered, len(peer.requests)) == ("BROKEN", True, False, 1)
 
 
 @pytest.mark.parametrize("method", ["POST", "GET"])
@@ -162,7 +162,7 @@ def test_a_kept_connection_that_dies_is_broken_and_never_sent_again(method):
 
 def test_no_answer_in_time_is_a_timeout_after_sending():
     error, peer = ask(hang, total_timeout_s=0.2)
-    assert (error.kind, error.sent, len(peer.requests)) == ("TIMEOUT", True, 1)
+    assert (error.kind, error.sent, error.answered, len(peer.requests)) == ("TIMEOUT", True, False, 1)
 
 
 def test_nobody_listening_is_unreachable_and_not_sent():
@@ -240,7 +240,7 @@ def test_an_answer_that_is_cut_or_no_http_is_broken(answer):
         await writer.drain()
 
     error, _ = ask(answer_and_close)
-    assert (error.kind, error.sent) == ("BROKEN", True)
+    assert (error.kind, error.sent, error.answered) == ("BROKEN", True, answer != b"HTTP/1.1 20")
 
 
 def test_a_large_answer_is_refused_or_cut_where_asked():
