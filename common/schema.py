@@ -123,9 +123,12 @@ class Validator:
     def ok(self, instance: Any) -> bool:
         """Whether the value fits."""
         try:
-            return self._validator.is_valid(instance)
-        except ValueError:  # a number that YAML gave, which remembers its spelling
-            return self._validator.is_valid(plain(instance))
+            if self._validator.is_valid(instance):
+                return True
+        except ValueError:
+            pass
+        # YAML's numbers remember their spelling, and the validator takes them for no numbers or for an error.
+        return self._validator.is_valid(plain(instance))
 
     def errors(self, instance: Any, limit: int = 20) -> list[dict[str, str]]:
         """At most `limit` errors as {"pointer", "code", "message"}; the pointer names the wrong, unexpected or missing

@@ -92,12 +92,15 @@ def digest_of(document: dict[str, Any]) -> str:
 
 
 def as_written(value: Any, schema: Any) -> Any:
-    """The same tree with numbers as their spelling where the schema wants text: YAML's `version: 1.10` is "1.10".
+    """The same tree with numbers as their spelling where the schema wants text (YAML's `version: 1.10` is "1.10"), and
+    as plain ones elsewhere.
 
     Only YAML remembers spellings; a JSON number stays one, and is then refused.
     """
-    if isinstance(value, yaml.Number) or (type(value) is int and _is_text(schema)):
-        return str(getattr(value, "source", value)) if _is_text(schema) else value
+    if isinstance(value, yaml.Number):
+        return value.source if _is_text(schema) else Decimal(value)
+    if type(value) is int and _is_text(schema):
+        return str(value)
     if isinstance(value, dict):
         known, others = schema.get("properties", {}), schema.get("additionalProperties") or {}
         return {key: as_written(item, known.get(key, others)) for key, item in value.items()}

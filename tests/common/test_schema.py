@@ -195,3 +195,20 @@ def test_shorthand_with_an_unknown_type_is_refused(fields, pointer):
     with pytest.raises(SchemaRefused) as caught:
         shorthand(fields)
     assert caught.value.pointer == pointer
+
+
+@pytest.mark.parametrize(
+    ("schema", "fits"),
+    [
+        ({"type": "number"}, True),
+        ({"type": "number", "maximum": 1}, False),
+        ({"type": "string"}, False),
+        ({"enum": [1.5]}, True),
+        ({"multipleOf": 0.5}, True),
+        ({"oneOf": [{"type": "number"}, {"type": "string"}]}, True),
+    ],
+)
+def test_a_number_of_yaml_is_judged_as_a_number(schema, fits):
+    value = yaml.parse(b"a: 1.50")
+    validator = Validator({"properties": {"a": schema}})
+    assert (validator.ok(value), validator.errors(value) == []) == (fits, fits)
