@@ -15,7 +15,7 @@ LONGEST_TOOL_NAME = 64
 NO_INPUT = {"type": "object", "properties": {}}
 
 
-def item(row: Capability, explicit: Collection[str] = ()) -> dict[str, Any]:
+def item(row: Capability, explicit: Collection[str]) -> dict[str, Any]:
     """One capability in the catalog."""
     spec = row.spec
     return {

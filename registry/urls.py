@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from registry.api import agents, audit, catalog, instances, setup
+from registry.api import agents, audit, instances, setup
 
 
 class AgentId:
@@ -50,6 +50,5 @@ urlpatterns = [
     path("agents/<agent_id:agent_id>/health", agents.Health.as_view()),
     path("agents/<agent_id:agent_id>/instances/<instance_id:instance_id>", instances.Instance.as_view()),
     path("agents/<agent_id:agent_id>/instances/<instance_id:instance_id>/heartbeat", instances.Heartbeat.as_view()),
-    path("catalog", catalog.Catalog.as_view()),
     path("audit", audit.AuditLog.as_view()),
 ]

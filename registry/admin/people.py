@@ -13,8 +13,8 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from common.clock import now
+from registry import bodies
 from registry.admin.access import OperatorsOnly, author_of
-from registry.api import bodies
 from registry.models import Membership
 from registry.services import users
 

@@ -15,8 +15,8 @@ from unfold.paginator import InfinitePaginator
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from common.clock import now
+from registry import bodies
 from registry.admin.access import OperatorsOnly, as_text, author_of
-from registry.api import bodies
 from registry.models import Audit, Client, Credential, Namespace
 from registry.principal import CLIENT_SCOPES
 from registry.services import clients, credentials, namespaces

@@ -7,8 +7,7 @@ from rest_framework.response import Response
 
 from common.clock import now, rfc3339
 from common.errors import BadRequest, NotFound
-from registry import documents, queries
-from registry.api import bodies
+from registry import bodies, documents, queries
 from registry.api.pages import cursor_of, number_of, page
 from registry.api.parsing import JSON_TYPES, YAML_TYPES, flag, json_object, limit_of, read_body, text_parameter
 from registry.api.view import OBJECT, READ_AGENTS, STRING, TIME, RegistryView, answer, described, listing

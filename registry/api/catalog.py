@@ -1,5 +1,8 @@
 """The catalog: browsed by people, read by models as tools."""
 
+import functools
+from collections.abc import Collection
+
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -12,13 +15,21 @@ from registry.permissions import namespace_of
 
 MOST_TOOLS = 1000
 ITEM = answer({
-    "ability": STRING, "agentId": STRING, "capability": STRING, "description": STRING,
+    "ability": STRING, "route": {"enum": ["explicit", "implicit"]}, "agentId": STRING, "capability": STRING,
+    "description": STRING,
     "tags": {"type": "array", "items": STRING},
 }, "CatalogItem")  # fmt: skip
 
 
 class Catalog(RegistryView):
+    """The registry knows no routes: whoever mounts this view gives it `explicit_abilities`."""
+
     scopes = {"GET": READ_AGENTS}
+
+    @staticmethod
+    def explicit_abilities(namespace: str) -> Collection[str]:
+        """The namespace's abilities that have a route of their own."""
+        return ()
 
     @described(
         "What agents can do, by words and tag; format: json, openai-tools or mcp",
@@ -28,8 +39,9 @@ class Catalog(RegistryView):
         tag="catalog",
     )
     def get(self, request: Request) -> Response:
+        namespace = namespace_of(request)
         rows = queries.capabilities(
-            namespace_of(request),
+            namespace,
             words=text_parameter(request, "q"),
             tag=text_parameter(request, "tag"),
             after=number_of(cursor_of(request)),
@@ -42,7 +54,8 @@ class Catalog(RegistryView):
         if kind != "json":
             raise BadRequest("format must be json, openai-tools or mcp")
         limit = limit_of(request)
-        return Response(page(rows[: limit + 1], limit, lambda row: row.pk, catalog.item))
+        item = functools.partial(catalog.item, explicit=self.explicit_abilities(namespace))
+        return Response(page(rows[: limit + 1], limit, lambda row: row.pk, item))
 
 
 def _one_each(rows: queries.QuerySet[queries.Capability]) -> list[queries.Capability]:

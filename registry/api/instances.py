@@ -4,8 +4,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from common.clock import now
-from registry import documents
-from registry.api import bodies
+from registry import bodies, documents
 from registry.api.parsing import json_object
 from registry.api.view import STRING, RegistryView, answer, described
 from registry.health import HEARTBEAT_INTERVAL_MS

@@ -4,8 +4,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from common.clock import now
-from registry import queries
-from registry.api import bodies
+from registry import bodies, queries
 from registry.api.pages import cursor_of, page
 from registry.api.parsing import json_object, limit_of
 from registry.api.view import STRING, TIME, RegistryView, answer, described, listing

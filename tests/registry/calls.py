@@ -14,8 +14,8 @@ class Api:
     key: str | None
 
     def __call__(
-        self, method: str, path: str, body: Any = None, content_type: str = "application/json", **headers: str
-    ):
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json", **headers: Any
+    ) -> Any:
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         if self.key is not None:
             headers.setdefault("HTTP_AUTHORIZATION", f"Bearer {self.key}")

@@ -14,7 +14,6 @@ BASE = {"apiVersion": "agent-reach/v1", "kind": "AgentManifest"}
 
 @pytest.fixture(autouse=True)
 def _surroundings(settings: Any) -> None:
-    settings.ROOT_URLCONF = "tests.registry.urls"
     settings.REACH_OUTBOUND_ALLOW = ["127.0.0.0/8"]
     from registry.credential_cache import CACHE  # models can be imported only once Django is set up
 

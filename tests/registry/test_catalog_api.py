@@ -32,6 +32,16 @@ def test_the_catalog_is_searched_by_words_and_tag(filled, query, names):
     assert [item["ability"] for item in items] == names
 
 
+def test_an_ability_without_a_route_of_its_own_is_named_so(filled, client_with):
+    route = {"ability": "ticket.classify", "candidates": [{"agent": "a1"}]}
+    client = client_with("admin", "catalog:read")
+    assert client("PUT", "/v1/routes", {"routes": [route]}).status_code == 200
+    expected = {"work": "implicit", "ticket.classify": "explicit"}
+    for address in ("/v1/catalog", "/v1/abilities"):
+        items = client("GET", address).json()["items"]
+        assert {item["ability"]: item["route"] for item in items} == expected
+
+
 def test_the_catalog_is_exported_as_tools(filled):
     tools = filled("GET", "/v1/catalog?format=openai-tools").json()["tools"]
     assert tools[1]["function"] == {

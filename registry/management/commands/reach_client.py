@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from common.clock import now
 from common.errors import ReachError
-from registry.api import bodies
+from registry import bodies
 from registry.principal import CLIENT_SCOPES
 from registry.services import clients, namespaces
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from common.clock import now
-from registry.api.bodies import USER_NAME
+from registry.bodies import USER_NAME
 from registry.models import Membership
 from registry.services import users
 
