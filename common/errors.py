@@ -28,7 +28,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 
 from common.encoding import clean_text, dumps, pointer
 from common.ids import new_trace_id, parse_traceparent
@@ -292,49 +292,3 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> HttpRespons
     if error.status == 405 and view is not None:
         response["Allow"] = ", ".join(view.allowed_methods)
     return response
-
-
-class ProblemJSONRenderer:
-    """A REST framework renderer of problem JSON, for views whose caller accepts nothing that they offer."""
-
-    media_type = PROBLEM_TYPE
-    format = "problem"
-    charset = None
-    render_style = "binary"
-
-    def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None) -> bytes:
-        return dumps(data)
-
-
-def _is_api(path: str) -> bool:
-    return path.startswith(("/v1/", "/a2a/", "/mcp/")) or path in ("/v1", "/a2a", "/mcp")
-
-
-def _answer(request: HttpRequest, error: ReachError) -> HttpResponse:
-    if _is_api(request.path):
-        return problem_response(error, trace_id_of_request(request))
-    page = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{error.status} {error.title}</title></head>'
-        f'<body><h1>{error.title}</h1><p><a href="/">Back to the start</a></p></body></html>'
-    )
-    return HttpResponse(page, status=error.status)
-
-
-def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Django's handler for requests that it refuses to read."""
-    return _answer(request, as_reach_error(exception) or BadRequest())
-
-
-def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Django's handler for refused access outside REST framework."""
-    return _answer(request, as_reach_error(exception) or Forbidden())
-
-
-def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Django's handler for paths that lead nowhere."""
-    return _answer(request, NotFound())
-
-
-def handler500(request: HttpRequest) -> HttpResponse:
-    """Django's handler for faults of ours outside REST framework."""
-    return _answer(request, Internal())

@@ -5,6 +5,7 @@ Payloads, headers and secrets never go in; an exception gives its kind, one line
 
 import logging
 import traceback
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,9 +16,12 @@ from common.encoding import clean_text, dumps
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 _NAMES = {number: name for name, number in _LEVELS.items()}
-_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "request"}
 MESSAGE_LIMIT = 2000
 FRAMES = 12
+
+# Of the request that is being answered here; lines that name no trace of their own get it.
+current_trace_id: ContextVar[str | None] = ContextVar("current_trace_id", default=None)
 
 
 class JSONFormatter(logging.Formatter):
@@ -34,6 +38,10 @@ class JSONFormatter(logging.Formatter):
         else:
             line["event"] = record.name
             line.update((key, value) for key, value in record.__dict__.items() if key not in _STANDARD)
+        # Django logs some answers when the request is over; such a record has the request with it.
+        trace_id = current_trace_id.get() or getattr(record.__dict__.get("request"), "trace_id", None)
+        if trace_id:
+            line.setdefault("traceId", trace_id)
         message = record.getMessage()
         if message:
             line["message"] = message

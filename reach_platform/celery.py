@@ -28,6 +28,7 @@ BEAT_JOBS = {
     "sweep-callbacks": ("callbacks.jobs.sweep", 5),
     "check-heartbeats": ("registry.jobs.check_heartbeats", 5),
     "keep-partitions": ("routing.jobs.keep_partitions", 3600),
+    "drop-old": ("routing.jobs.drop_old", 86_400),
 }
 
 # Root is warned about because pickled messages could run code; ours are JSON and nothing else is accepted.

@@ -4,7 +4,16 @@ from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from django.views import defaults
 
-from common.errors import BadRequest, Forbidden, Internal, NotFound, ReachError, problem_response, trace_id_of_request
+from common.errors import (
+    BadRequest,
+    Forbidden,
+    Internal,
+    NotFound,
+    ReachError,
+    as_reach_error,
+    problem_response,
+    trace_id_of_request,
+)
 
 PAGES = ("/admin/", "/console/")
 
@@ -13,7 +22,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if isinstance(exception, DisallowedHost):
         host = request.META.get("HTTP_HOST", "")
         return _problem(request, BadRequest(f"the host name {host!r} is not served here: see REACH_ALLOWED_HOSTS"))
-    return _problem(request, BadRequest("the request is malformed"))
+    return _problem(request, as_reach_error(exception) or BadRequest())
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:

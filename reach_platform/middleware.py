@@ -1,9 +1,12 @@
-"""Security headers of every answer of Django's."""
+"""What every request and answer of Django's gets: a trace id, and security headers."""
 
 import secrets
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
+
+from common.errors import trace_id_of_request
+from common.logging import current_trace_id
 
 STRICT = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data:; "
@@ -17,6 +20,22 @@ ADMIN = (
 )
 # The API documentation page draws itself with style attributes.
 DOCS = STRICT.replace("style-src 'self' 'nonce-{nonce}'", "style-src 'self' 'unsafe-inline'")
+
+
+class TraceId:
+    """Sets `request.trace_id`, the caller's from traceparent or a new one: log lines and problem documents share it."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]):
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        trace_id = trace_id_of_request(request)
+        request.trace_id = trace_id  # type: ignore[attr-defined]
+        before = current_trace_id.set(trace_id)
+        try:
+            return self.get_response(request)
+        finally:
+            current_trace_id.reset(before)
 
 
 class SecurityHeaders:

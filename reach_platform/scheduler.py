@@ -113,6 +113,8 @@ class LeaderScheduler(DatabaseScheduler):
         self._lease = Lease(DUTY)
         self._swept_at = float("-inf")
         super().__init__(*args, **kwargs)
+        # `close` writes what ran; the same once more at the process's end would only find the database gone.
+        self._finalize.cancel()
         self.max_interval = TICK_S
         self._sender = Sender(self.app)
 

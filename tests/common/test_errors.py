@@ -141,30 +141,3 @@ def test_a_serializers_nested_errors_get_pointers():
         ("", "odd"),
         ("/c/1/d", "bad"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("/v1/x", "application/problem+json"),
-        ("/a2a/x", "application/problem+json"),
-        ("/mcp", "application/problem+json"),
-        ("/console/x", "text/html"),
-        ("/v1x", "text/html"),
-    ],
-)
-def test_plain_django_answers_problems_to_programs_and_pages_to_people(path, kind):
-    request = RequestFactory().get(path)
-    made = [
-        errors.handler404(request, Http404()),
-        errors.handler400(request, SuspiciousOperation()),
-        errors.handler403(request, PermissionDenied()),
-    ]
-    assert [response.status_code for response in [*made, errors.handler500(request)]] == [404, 400, 403, 500]
-    assert all(response["Content-Type"].startswith(kind) for response in made)
-
-
-def test_a_renderer_for_callers_who_accept_nothing_of_ours():
-    renderer = errors.ProblemJSONRenderer()
-    assert renderer.render({"a": "\ud800"}) == b'{"a":"\xef\xbf\xbd"}'
-    assert renderer.media_type == "application/problem+json"

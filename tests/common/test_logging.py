@@ -3,10 +3,11 @@
 import io
 import json
 import logging
+from types import SimpleNamespace
 
 import pytest
 
-from common.logging import JSONFormatter, log_event
+from common.logging import JSONFormatter, current_trace_id, log_event
 
 
 @pytest.fixture
@@ -65,3 +66,16 @@ def test_odd_values_never_lose_a_line(log):
     log_event(log, "odd", text="\ud800\0", thing={1, 2}, number=float("nan"), nested={"a": object()})
     (line,) = log.lines()
     assert (line["event"], line["text"]) == ("odd", "\ufffd\ufffd")
+
+
+def test_a_line_within_a_request_has_its_trace(log):
+    before = current_trace_id.set("t1")
+    log.warning("within")
+    log.warning("its own", extra={"traceId": "t2"})
+    current_trace_id.reset(before)
+    log.warning("after", extra={"request": SimpleNamespace(trace_id="t3")})
+    assert [(line["traceId"], "request" in line) for line in log.lines()] == [
+        ("t1", False),
+        ("t2", False),
+        ("t3", False),
+    ]

@@ -1,12 +1,14 @@
 import json
+import logging
 
 import pytest
-from django.core.exceptions import DisallowedHost
+from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.http import HttpResponse
 from django.test import RequestFactory
 
+from common.logging import current_trace_id
 from reach_platform import error_answers
-from reach_platform.middleware import SecurityHeaders
+from reach_platform.middleware import SecurityHeaders, TraceId
 
 
 def policy_of(path):
@@ -44,6 +46,40 @@ def test_a_policy_that_a_view_has_set_stays():
 
     answer = SecurityHeaders(view)(RequestFactory().get("/"))
     assert answer.headers["Content-Security-Policy"] == "default-src 'self'"
+
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+def test_a_requests_log_lines_and_problems_have_its_trace():
+    request = RequestFactory().get("/v1/nothing", HTTP_TRACEPARENT=f"00-{TRACE}-b7ad6b7169203331-01")
+    seen = []
+
+    def view(request):
+        seen.append(current_trace_id.get())
+        return error_answers.not_found(request, Exception())
+
+    response = TraceId(view)(request)
+    assert (seen, json.loads(response.content)["traceId"], request.trace_id) == ([TRACE], TRACE, TRACE)
+    assert current_trace_id.get() is None
+
+
+def test_a_request_without_a_trace_gets_one_of_its_own():
+    first, second = RequestFactory().get("/"), RequestFactory().get("/")
+    for request in (first, second):
+        TraceId(lambda _: HttpResponse("ok"))(request)
+    assert first.trace_id != second.trace_id
+
+
+def test_a_body_that_is_too_large_for_django_is_a_413():
+    response = error_answers.bad_request(RequestFactory().get("/v1/tasks"), RequestDataTooBig())
+    assert (response.status_code, json.loads(response.content)["code"]) == (413, "BODY_TOO_LARGE")
+
+
+@pytest.mark.parametrize(("path", "kept"), [("/readyz", False), ("/v1/tasks", True)])
+def test_not_ready_is_an_answer_and_no_error_in_the_log(path, kept, settings):
+    record = logging.makeLogRecord({"status_code": 503, "request": RequestFactory().get(path)})
+    assert settings.LOGGING["filters"]["readiness"]["callback"](record) is kept
 
 
 def test_an_unknown_address_is_a_problem_document():
