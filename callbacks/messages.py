@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NewCallback:
-    """A message to be told. `id` is made by the caller (common.ids.sibling of the subject) so that a repeat is harmless."""
+    """A message to be told. `id` is made by the caller (common.ids.sibling of the subject) so a repeat is harmless."""
 
     id: uuid.UUID
     subject_id: uuid.UUID
@@ -23,7 +23,7 @@ class NewCallback:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A callback leased to this process, to be delivered now; `number` is this try, `series` its place in the schedule."""
+    """A callback leased to this process, to deliver now; `number` is this try, `series` its place in the schedule."""
 
     id: uuid.UUID
     subject_id: uuid.UUID

@@ -2,7 +2,7 @@
 
 A callback knows an id, an address, a body and whose secret signs it; it knows nothing of tasks. Both tables are
 range-partitioned by the UUIDv7 of the subject that a callback tells of (its id carries the same milliseconds).
-`due_at` is schedule and lease in one: a claim moves it past the longest delivery, so a dead worker's claim lapses by itself.
+`due_at` is schedule and lease in one: a claim moves it past the longest delivery, so a dead worker's claim lapses.
 """
 
 from django.db import models

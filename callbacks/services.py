@@ -32,6 +32,15 @@ INSERT INTO callbacks_callback ({", ".join(_NEW)}, state, attempts, series)
 SELECT g.*, 'PENDING', %(tries)s::int, %(tries)s::int FROM {unnest(_NEW)}
 ON CONFLICT DO NOTHING RETURNING id"""  # noqa: S608 - made of constants
 
+_POSTPONED = {"id": "uuid", "number": "int"}
+_POSTPONE = f"""
+WITH given AS (SELECT * FROM {unnest(_POSTPONED)}), locked AS MATERIALIZED (
+  SELECT c.id FROM callbacks_callback c WHERE c.id = ANY(%(id)s::uuid[]) ORDER BY c.id FOR UPDATE
+)
+UPDATE callbacks_callback c SET due_at = %(at)s, attempts = c.attempts - 1, series = c.series - 1
+FROM given g JOIN locked l ON l.id = g.id
+WHERE c.id = g.id AND c.id = ANY(%(id)s::uuid[]) AND c.state = 'PENDING' AND c.attempts = g.number"""  # noqa: S608 - made of constants
+
 _DUE_FIELDS = "id, subject_id, namespace, client, url, auth_token, traceparent, body, schedule, attempts, series"
 _CLAIM = f"""
 WITH due AS MATERIALIZED (
@@ -233,3 +242,11 @@ def overdue(now: dt.datetime) -> int:
         cursor.execute("SELECT count(*) FROM callbacks_callback WHERE state = 'PENDING' AND due_at <= %s", [now])
         row = cursor.fetchone()
         return int(row[0]) if row else 0
+
+
+@robust
+def postpone(dues: Sequence[Due], at: dt.datetime) -> None:
+    """Let claims go that were not tried: due again at `at`, with no step of the schedule used up."""
+    rows = [(due.id, due.number) for due in dues]
+    with hot_cursor() as cursor:
+        cursor.execute(_POSTPONE, {**arrays(_POSTPONED, rows), "at": at}, prepare=True)

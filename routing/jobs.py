@@ -3,21 +3,12 @@
 import uuid
 
 from celery import shared_task
-from django.db import connection
+from django.conf import settings
 
-from common import partitions
 from common.clock import now
 from routing.engine.loop import current
+from routing.services import partitions
 from routing.services.sweep import sweep as sweep_tasks
-
-PARTITIONED = (
-    "routing_task",
-    "routing_taskbody",
-    "routing_attempt",
-    "routing_event",
-    "callbacks_callback",
-    "callbacks_delivery",
-)
 
 
 @shared_task(name="routing.jobs.dispatch")
@@ -45,6 +36,10 @@ def sweep() -> None:
 @shared_task(name="routing.jobs.keep_partitions")
 def keep_partitions() -> None:
     """Attach the partitions of the weeks ahead, those of callbacks too."""
-    at = now()
-    for table in PARTITIONED:
-        partitions.ensure(connection, table, at)
+    partitions.keep(now())
+
+
+@shared_task(name="routing.jobs.drop_old")
+def drop_old() -> None:
+    """Drop what is older than the retention."""
+    partitions.drop_old(now(), settings.REACH_RETENTION_DAYS)

@@ -8,7 +8,6 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from callbacks import services as callbacks
 from common.clock import now
 from common.errors import BadRequest, NotFound
 from common.ids import parse_id
@@ -25,9 +24,9 @@ from routing.api.reading import (
     time_of,
 )
 from routing.handoff import TaskEvents
-from routing.models import Task
 from routing.services import sweep
 from routing.services.cancel import cancel
+from routing.services.redeliver import redeliver
 from routing.services.retry import retry
 from routing.states import TaskState
 
@@ -77,7 +76,7 @@ class CancelView(APIView):
     def post(self, request: Request, task_id: str) -> HttpResponse:
         id = own_task(request, task_id)
         json_object(request, bodies.nothing, may_be_empty=True)
-        cancel(id, str(principal_of(request)), now())
+        cancel(id, str(principal_of(request)), now(), ip=request.META.get("REMOTE_ADDR", ""))
         return json_answer(_present(request, task_id))
 
 
@@ -88,7 +87,7 @@ class RetryView(APIView):
     def post(self, request: Request, task_id: str) -> HttpResponse:
         id = own_task(request, task_id)
         json_object(request, bodies.nothing, may_be_empty=True)
-        retry(id, str(principal_of(request)), now())
+        retry(id, str(principal_of(request)), now(), ip=request.META.get("REMOTE_ADDR", ""))
         response = json_answer(_present(request, task_id), 202)
         response["Location"] = f"/v1/tasks/{id}"
         return response
@@ -101,7 +100,7 @@ class RedeliverView(APIView):
     def post(self, request: Request, task_id: str) -> HttpResponse:
         id = own_task(request, task_id)
         json_object(request, bodies.nothing, may_be_empty=True)
-        callbacks.redeliver(Task.objects.values_list("callback_id", flat=True).get(id=id), now())
+        redeliver(id, str(principal_of(request)), now(), ip=request.META.get("REMOTE_ADDR", ""))
         return json_answer({"taskId": id, "callback": {"state": "PENDING"}}, 202)
 
 

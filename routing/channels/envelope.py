@@ -65,9 +65,7 @@ def request_headers(sending: Sending, url: str, body: bytes, now: dt.datetime) -
         path, query = _signed_parts(url)
         access_key, secret = sending.agent.signing
         method = sending.capability.method
-        headers |= sign(
-            method, path, query, body, access_key, secret, created=int(now.timestamp()), nonce=new_nonce()
-        )
+        headers |= sign(method, path, query, body, access_key, secret, created=int(now.timestamp()), nonce=new_nonce())
     return headers
 
 

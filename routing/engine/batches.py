@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from callbacks import services as callbacks
 from callbacks.messages import Due, Tried
-from callbacks.postponing import postpone
 from common import clock
 from routing.engine.batcher import Batcher
 from routing.services import waiting
@@ -63,7 +62,7 @@ class Batches:
         return self._done([None] * len(tried))
 
     def _postpone(self, dues: list[Due]) -> list[None]:
-        postpone(dues, clock.now() + POSTPONED)
+        callbacks.postpone(dues, clock.now() + POSTPONED)
         return self._done([None] * len(dues))
 
     def _done(self, made: list[Made]) -> list[Made]:

@@ -89,7 +89,12 @@ class Trips:
             outcome = await self.call(prepared.sending)
         finally:
             self._slots.release(prepared.slot)
-        await self.handle(prepared, outcome)
+        try:
+            await self.handle(prepared, outcome)
+        except Exception:
+            log.exception("an outcome could not be handled", extra={"taskId": str(task.task_id)})
+            message = "The platform could not make sense of the outcome."
+            await self.handle(prepared, failed(TaskError.UNREACHABLE, outcome.certainty, clock.now(), message))
 
     async def prepare(self, task: Claimed) -> Prepared | None:
         """Choose an instance and put the attempt on record; None if nobody can take it or it is ours no more."""

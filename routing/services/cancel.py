@@ -13,7 +13,7 @@ from routing.states import FINAL, TaskError, TaskState
 _TRIES = 20  # events that may come in between
 
 
-def cancel(task_id: uuid.UUID, actor: str, now: dt.datetime) -> None:
+def cancel(task_id: uuid.UUID, actor: str, now: dt.datetime, *, ip: str = "") -> None:
     """End the task as CANCELLED, with its event and its callback; nothing is sent for it any more.
 
     Raises NotFound, and StateConflict when it has ended.
@@ -23,7 +23,7 @@ def cancel(task_id: uuid.UUID, actor: str, now: dt.datetime) -> None:
     for _ in range(_TRIES):
         [settled] = moves.apply([move])
         if settled.applied:
-            audit.record(actor, "task.cancel", f"task:{task_id}", namespace=_look(task_id)[0], now=now)
+            audit.record(actor, "task.cancel", f"task:{task_id}", namespace=_look(task_id)[0], ip=ip, now=now)
             return
         _, state = _look(task_id)
         if state in FINAL:

@@ -37,17 +37,17 @@ SELECT id, seq, %(now)s, 'RETRIED', %(state)s, 'RECEIVED', %(node)s,
 FROM again"""
 
 
-def retry(task_id: uuid.UUID, actor: str, now: dt.datetime) -> None:
+def retry(task_id: uuid.UUID, actor: str, now: dt.datetime, *, ip: str = "") -> None:
     """Begin another round of the same task: fresh budget and time to live, and as many attempts more as at first.
 
     Raises NotFound, and StateConflict when it has not ended or has succeeded.
     """
-    _begin_again(task_id, actor, now)
+    _begin_again(task_id, actor, now, ip)
     queue.nudge([task_id])
 
 
 @robust(patience=2.0)
-def _begin_again(task_id: uuid.UUID, actor: str, now: dt.datetime) -> None:
+def _begin_again(task_id: uuid.UUID, actor: str, now: dt.datetime, ip: str) -> None:
     with transaction.atomic(), hot_cursor() as cursor:
         row = cursor.execute(_LOOK, [task_id]).fetchone()
         if row is None:
@@ -61,4 +61,6 @@ def _begin_again(task_id: uuid.UUID, actor: str, now: dt.datetime) -> None:
         }  # fmt: skip
         cursor.execute(_AGAIN, values)
         before, after = {"state": state, "round": number}, {"state": "RECEIVED", "round": number + 1}
-        audit.record(actor, "task.retry", f"task:{task_id}", namespace=namespace, before=before, after=after, now=now)
+        audit.record(
+            actor, "task.retry", f"task:{task_id}", namespace=namespace, before=before, after=after, ip=ip, now=now
+        )

@@ -20,7 +20,10 @@ from routing.states import Certainty, TaskError, TaskState
 from routing.trip import Await, Outcome, Settlement
 
 LIMIT = 500
+# A sweep that outlived an outage would judge workers by leases that they could not renew either.
+_PATIENCE_S = 2.0
 _ROUNDS = 20
+_FORGOTTEN = dt.timedelta(seconds=15)
 _WORKERS_TURN = dt.timedelta(seconds=2)  # the worker that waits for the answer knows better how the attempt ended
 
 _OVERDUE = """
@@ -37,7 +40,8 @@ SELECT a.task_id, a.number, a.key, a.worker, a.received_at, t.namespace, t.abili
 FROM routing_attempt a JOIN routing_task t ON t.id = a.task_id JOIN routing_taskbody b ON b.task_id = a.task_id
 WHERE a.ended_at IS NULL AND t.outcome IS NULL AND t.attempts = a.number AND {which}
 LIMIT %(limit)s"""
-_UNANSWERED = _ATTEMPT.format(which="a.deadline_at <= %(now)s AND a.worker IS NULL")
+# A living worker ends its own attempts in time; one that broke off must not keep a task open until the task's deadline.
+_UNANSWERED = _ATTEMPT.format(which="a.deadline_at <= %(now)s AND (a.worker IS NULL OR a.deadline_at <= %(forgotten)s)")
 _HELD = _ATTEMPT.format(which="a.worker = ANY(%(boots)s::uuid[])")
 
 
@@ -86,7 +90,7 @@ def _end_overdue(now: dt.datetime, node: str | None, swept: Swept) -> int:
     return len(done)
 
 
-@robust
+@robust(patience=_PATIENCE_S)
 def _overdue(now: dt.datetime, task_id: uuid.UUID | None) -> list[tuple[Any, ...]]:
     values = {"now": now, "late": now - _WORKERS_TURN, "id": task_id, "limit": LIMIT}
     with hot_cursor() as cursor:
@@ -108,7 +112,7 @@ def _end(row: tuple[Any, ...], now: dt.datetime) -> Move:
 
 def _close_unanswered(now: dt.datetime, node: str | None) -> int:
     """Agents that said they have it and never came back."""
-    found = _attempts(_UNANSWERED, {"now": now, "limit": LIMIT})
+    found = _attempts(_UNANSWERED, {"now": now, "forgotten": now - _FORGOTTEN, "limit": LIMIT})
     return _close(found, _no_answer, now, node)
 
 
@@ -135,7 +139,7 @@ class _Open:
     facts: AttemptFacts
 
 
-@robust
+@robust(patience=_PATIENCE_S)
 def _attempts(statement: str, values: dict[str, Any]) -> list[_Open]:
     with hot_cursor() as cursor:
         rows = cursor.execute(statement, values).fetchall()

@@ -9,6 +9,7 @@ from routing import queue
 from routing.services.node import here
 
 LEASE_S = 10
+RESTART_GRACE_S = LEASE_S  # after a restart of the database the living need a moment to renew
 
 _RENEW = """
 INSERT INTO routing_worker (boot_id, node, started_at, expires_at, progress_at, inflight)
@@ -16,7 +17,9 @@ VALUES (%(boot)s, %(node)s, now(), now() + %(lease)s * interval '1 second', %(pr
 ON CONFLICT (boot_id) DO UPDATE SET expires_at = excluded.expires_at, inflight = excluded.inflight,
   progress_at = coalesce(excluded.progress_at, routing_worker.progress_at)"""
 _LEAVE = "UPDATE routing_worker SET expires_at = now(), inflight = 0 WHERE boot_id = %(boot)s"
-_DEAD = "SELECT boot_id FROM routing_worker WHERE expires_at <= now()"
+_DEAD = """
+SELECT boot_id FROM routing_worker WHERE expires_at <= now()
+  AND pg_postmaster_start_time() <= now() - %(grace)s * interval '1 second'"""
 _FORGET = """
 DELETE FROM routing_worker w WHERE expires_at < now() - interval '1 day'
   AND NOT EXISTS (SELECT FROM routing_task t WHERE t.worker = w.boot_id AND t.outcome IS NULL)
@@ -53,15 +56,15 @@ def farewell(boot_id: uuid.UUID) -> list[uuid.UUID]:
     return back
 
 
-@robust
+@robust(patience=2.0)
 def dead() -> list[uuid.UUID]:
     """The workers whose lease has lapsed."""
     with hot_cursor() as cursor:
         cursor.execute(_FORGET)
-        return [row[0] for row in cursor.execute(_DEAD).fetchall()]
+        return [row[0] for row in cursor.execute(_DEAD, {"grace": RESTART_GRACE_S}).fetchall()]
 
 
-@robust
+@robust(patience=2.0)
 def give_back(boot_ids: list[uuid.UUID], at: dt.datetime, limit: int = 500) -> list[uuid.UUID]:
     """Let the tasks that these workers claimed and did not send wait again, at most `limit`; returns them."""
     with hot_cursor() as cursor:

@@ -150,7 +150,7 @@ def test_a_receiver_that_answers_too_late_is_a_failed_try(serve, monkeypatch):  
 
 def test_a_postponed_callback_uses_up_no_step(database):
     from callbacks.models import Callback
-    from callbacks.postponing import postpone
+    from callbacks.services import postpone
     from callbacks.services import claim
     from common.ids import uuid7
 

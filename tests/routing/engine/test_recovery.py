@@ -9,6 +9,7 @@ from aiohttp import web
 from django.db import connection
 
 from routing.engine.keeper import STUCK_BATCH_S, STUCK_S, Watchdog
+from routing.policy import decide
 from tests.routing.engine.local import Received
 
 
@@ -43,6 +44,21 @@ def test_connections_cut_while_idle_cost_no_task(engine, town):
     engine.claim(tasks)
     assert {row["state"] for row in town.ended(*tasks)} == {"SUCCEEDED"}
     assert len(town.agent.received) == 21
+
+
+def test_an_outcome_that_breaks_its_handler_ends_the_attempt(engine, town, monkeypatch):
+    broken = iter([True])
+
+    def decide_once_broken(outcome, *rest):
+        if next(broken, False):
+            raise ZeroDivisionError
+        return decide(outcome, *rest)
+
+    monkeypatch.setattr("routing.engine.trip.decide", decide_once_broken)
+    task_id = town.submit(retry={"maxAttempts": 1})
+    engine.claim([task_id])
+    [row] = town.ended(task_id)
+    assert (row["state"], row["error_code"]) == ("FAILED", "UNREACHABLE")
 
 
 def test_no_transaction_is_open_while_an_agent_works(engine, town):

@@ -27,6 +27,11 @@ def lapse(boot: uuid.UUID) -> None:
     rows("UPDATE routing_worker SET expires_at = now() - interval '1 second' WHERE boot_id = %s RETURNING 1", boot)
 
 
+@pytest.fixture(autouse=True)
+def _long_running_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "RESTART_GRACE_S", 0)
+
+
 def test_a_cancelled_task_is_not_sent_and_is_called_back_once(world: World) -> None:
     held = world.claim(world.accept(callback=CALLBACK).task_id)
     cancel(held.task_id, "support", clock.now())
@@ -97,6 +102,22 @@ def test_a_dead_workers_attempt_is_lost_and_repeated(world: World) -> None:
     assert (attempt["outcome"], attempt["certainty"]) == ("LOST", "MAYBE_RAN")
     assert task(sent.task.task_id)["state"] == "RETRY_WAIT"
     assert not world.settle(sent).applied
+
+
+def test_a_restarted_database_gives_the_living_time_to_renew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "RESTART_GRACE_S", 10**9)
+    lapse(world.boot)
+    assert world.boot not in workers.dead()
+
+
+def test_an_attempt_that_its_living_worker_forgot_ends_soon_after_its_own_deadline(world: World) -> None:
+    sent = world.send(world.claim(world.accept(retry={"maxAttempts": 1}).task_id))
+    workers.renew(world.boot, 1)
+    sweep.sweep(sent.deadline_at + dt.timedelta(seconds=10))
+    assert task(sent.task.task_id)["state"] == "DISPATCHED"
+    sweep.sweep(sent.deadline_at + dt.timedelta(seconds=16))
+    ended = task(sent.task.task_id)
+    assert (ended["state"], ended["error_code"]) == ("TIMEOUT", "TIMEOUT")
 
 
 def test_a_farewell_gives_everything_unsent_back(world: World) -> None:
