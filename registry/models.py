@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from common.clock import now
 from registry.states import InstanceState
 
 
@@ -199,11 +200,20 @@ class Instance(models.Model):
     registered_at = models.DateTimeField(_("registered"))
     last_heard_at = models.DateTimeField(_("last heard"), null=True, blank=True)
     left_at = models.DateTimeField(_("left"), null=True, blank=True)  # said goodbye; only a new PUT brings it back
+    probe_due_at = models.DateTimeField(default=now, editable=False)
+    probe_claimed_at = models.DateTimeField(null=True, editable=False)  # whose result counts; empty: none under way
+    probe_failures = models.IntegerField(_("failed probes in a row"), default=0, editable=False)
+    probe_successes = models.IntegerField(_("good probes in a row"), default=0, editable=False)
+    probed_at = models.DateTimeField(_("last probe"), null=True, editable=False)
+    probe_reason = models.CharField(_("what the last probe found"), max_length=500, blank=True, editable=False)
 
     class Meta:
         verbose_name = _("instance")
         verbose_name_plural = _("instances")
         constraints = [models.UniqueConstraint(fields=["agent", "instance_id"], name="instance_once")]
+        indexes = [
+            models.Index(fields=["probe_due_at"], name="probe_due", condition=models.Q(left_at=None)),
+        ]
 
     def __str__(self) -> str:
         return f"{self.agent}/{self.instance_id}"
