@@ -44,7 +44,7 @@ WITH given AS MATERIALIZED (
 ), mine AS (
   INSERT INTO routing_idempotency (namespace, client, correlation_id, task_id, digest)
   SELECT namespace, client, correlation_id, id, digest FROM given
-  WHERE correlation_id IS NOT NULL ORDER BY namespace, client, correlation_id
+  WHERE correlation_id IS NOT NULL ORDER BY namespace, client, correlation_id, id
   ON CONFLICT DO NOTHING RETURNING task_id
 ), fresh AS MATERIALIZED (
   SELECT * FROM given WHERE correlation_id IS NULL OR id IN (SELECT task_id FROM mine)

@@ -150,8 +150,7 @@ def test_a_receiver_that_answers_too_late_is_a_failed_try(serve, monkeypatch):  
 
 def test_a_postponed_callback_uses_up_no_step(database):
     from callbacks.models import Callback
-    from callbacks.services import postpone
-    from callbacks.services import claim
+    from callbacks.services import claim, postpone
     from common.ids import uuid7
 
     now = dt.datetime.now(dt.UTC)

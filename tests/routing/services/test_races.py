@@ -4,6 +4,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def test_a_cancel_and_a_success_leave_one_end_and_one_callback(world: World) -> 
     for _ in range(100):
         sent = world.running(callback=CALLBACK)
         conflict, settled = at_once(
-            lambda s=sent: cancel(s.task.task_id, "shop", clock.now()), lambda s=sent: world.settle(s)
+            partial(cancel, sent.task.task_id, "shop", clock.now()), partial(world.settle, sent)
         )
         state = task(sent.task.task_id)["state"]
         ends.add(state)
