@@ -4,7 +4,6 @@ Rows for snapshots are plain frozen values; everything is of one namespace.
 """
 
 import functools
-import time
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,8 +16,6 @@ from common.secrets import decrypt
 from registry.credential_cache import CACHE, KnownCredential
 from registry.models import Agent, AgentSecret, Capability, Client, Credential, Instance, Namespace
 from registry.principal import Principal
-
-SECRETS_KEPT_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,29 +182,15 @@ def agent_secrets(namespace: str, agent_id: str) -> dict[str, str]:
     return {name: decrypt(bytes(value)) for name, value in rows.values_list("name", "value")}
 
 
-_callback_secrets: dict[tuple[str, str], tuple[float, list[dict[str, Any]]]] = {}
-
-
 def callback_secrets(namespace: str, client: str, now: datetime) -> list[str]:
-    """The client's webhook secrets that still count, newest first; read at most every three seconds."""
-    cached = _callback_secrets.get((namespace, client))
-    if cached is None or time.monotonic() - cached[0] > SECRETS_KEPT_S:
-        raw = Client.objects.filter(namespace=namespace, name=client).values_list("callback_secrets", flat=True).first()
-        cached = (time.monotonic(), open_secrets(raw))
-        if len(_callback_secrets) > 10_000:
-            _callback_secrets.clear()
-        _callback_secrets[namespace, client] = cached
-    return [s["secret"] for s in cached[1] if s["until"] is None or parse_time(s["until"]) > now]
+    """The client's webhook secrets that still count, newest first."""
+    raw = Client.objects.filter(namespace=namespace, name=client).values_list("callback_secrets", flat=True).first()
+    return [s["secret"] for s in open_secrets(raw) if s["until"] is None or parse_time(s["until"]) > now]
 
 
 def open_secrets(raw: bytes | memoryview | None) -> list[dict[str, Any]]:
     """A client's encrypted callback secrets as [{"secret", "until"}], newest first."""
     return json.parse(decrypt(bytes(raw)).encode()) if raw else []
-
-
-def forget_callback_secrets() -> None:
-    """Read them anew at the next use, after a rotation in this process."""
-    _callback_secrets.clear()
 
 
 def client_limits(namespace: str, client: str) -> dict[str, Any]:

@@ -92,7 +92,6 @@ def rotate(
         client.save(update_fields=["callback_secrets"])
         after = {"accessKey": issued.access_key, "oldUntil": rfc3339(until)}
         _record("client.rotate", client, Author(actor, now, ip), after=after)
-        transaction.on_commit(selectors.forget_callback_secrets)
         changes.touch(namespace)
     return NewClient(client, scopes, issued, secret)
 

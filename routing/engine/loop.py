@@ -181,7 +181,7 @@ class Engine:
         self._batches = Batches(self.boot_id, executor)
         self._slots = Slots(Loads())
         out = Outbound([ipaddress.ip_network(text) for text in settings.REACH_OUTBOUND_ALLOW])
-        secrets = SecretsCache(callback_secrets, executor)
+        secrets = SecretsCache(callback_secrets, snapshot.known_version, executor)
         self.deliverer = Deliverer(out, secrets.of, self._batches.tried.do, self._batches.postpone.do)
         channels = {name: make(out) for name, make in REGISTRY.items()}
         self._trips = Trips(self.boot_id, self._batches, self._slots, channels, self.deliverer.submit, self._look_at)

@@ -1,4 +1,4 @@
-"""Webhook secrets for the deliverer: read on a thread, then kept for a few seconds on the loop."""
+"""Webhook secrets for the deliverer: read on a thread, then kept for seconds, or until their namespace changes."""
 
 import asyncio
 import datetime as dt
@@ -12,22 +12,23 @@ KEPT_S = 3.0
 LIMIT = 10_000
 
 Read = Callable[[str, str, dt.datetime], list[str]]
+Version = Callable[[str], int | None]
 
 
 class SecretsCache:
-    """The secrets of (namespace, client) that count now."""
+    """The secrets of (namespace, client) that count now; a rotation raises the namespace's version."""
 
-    def __init__(self, read: Read, executor: Executor):
-        self._read, self._executor = read, executor
-        self._kept: dict[tuple[str, str], tuple[float, list[str]]] = {}
+    def __init__(self, read: Read, version: Version, executor: Executor):
+        self._read, self._version, self._executor = read, version, executor
+        self._kept: dict[tuple[str, str], tuple[float, int | None, list[str]]] = {}
 
     async def of(self, namespace: str, client: str) -> list[str]:
-        kept = self._kept.get((namespace, client))
-        if kept is not None and time.monotonic() - kept[0] < KEPT_S:
-            return kept[1]
+        kept, version = self._kept.get((namespace, client)), self._version(namespace)
+        if kept is not None and kept[1] == version and time.monotonic() - kept[0] < KEPT_S:
+            return kept[2]
         loop = asyncio.get_running_loop()
         secrets = await loop.run_in_executor(self._executor, self._read, namespace, client, clock.now())
         if len(self._kept) >= LIMIT:
             self._kept.clear()
-        self._kept[namespace, client] = (time.monotonic(), secrets)
+        self._kept[namespace, client] = (time.monotonic(), version, secrets)
         return secrets

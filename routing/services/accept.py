@@ -3,9 +3,11 @@
 import datetime as dt
 import hashlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from django.db import transaction
 
 from common import ids
 from common.arrays import arrays, unnest
@@ -26,7 +28,7 @@ from routing.snapshot import Snapshot
 from routing.states import TaskState
 from routing.trip import Accepted
 
-_TRIES = 6  # how often the registry may change under one request
+_TRIES = 3  # how often the registry may change under one request before it is held still
 _PATIENCE_S = 2.0
 
 _COLUMNS = {
@@ -64,6 +66,7 @@ WITH given AS MATERIALIZED (
   SELECT id, 1, now, 'RECEIVED', 'RECEIVED', %(node)s, 0 FROM fresh ON CONFLICT DO NOTHING
 )
 SELECT id FROM task"""  # noqa: S608 - made of constants
+_HOLD = "SELECT version FROM registry_namespace WHERE name = %s FOR SHARE"
 _OWN = "SELECT id FROM routing_task WHERE id = ANY(%(ids)s::uuid[])"
 _EARLIER = """
 SELECT i.correlation_id, i.task_id, i.digest, t.state, t.trace_id, b.request
@@ -72,6 +75,10 @@ WHERE i.namespace = %(namespace)s AND i.client = %(client)s AND i.correlation_id
 _PARENTS = """
 SELECT id, namespace, client, agent_id, state, outcome IS NULL, trace_id, call_path, deadline_at
 FROM routing_task WHERE id = ANY(%(ids)s::uuid[]) AND namespace = %(namespace)s"""
+
+
+Insert = Callable[[list[tuple[Any, ...]]], list[bool | None]]
+Apply = Callable[[list[tuple[Any, ...]]], list[uuid.UUID]]
 
 
 @dataclass(slots=True)
@@ -121,17 +128,15 @@ def accept_many(
     }
     todo, known = list(entries.values()), snapshot.current(namespace)
     for _ in range(_TRIES):
-        admitted = [entry for entry in todo if _prepare(principal, known, entry, now)]
-        _write(namespace, client, admitted)
-        todo = [entry for entry in todo if entry.answer is None or _may_be_new(entry.answer)]
+        todo = _try(principal, known, client, todo, now, _share)
         newest = namespace_version(namespace) if todo else 0
         if not todo or newest == known.version:
             break
         if newest == 0:
             raise NotFound("there is no such namespace")
-        for entry in todo:
-            entry.answer = None
         known = snapshot.at_least(namespace, newest)
+    else:
+        _try_undisturbed(principal, namespace, client, todo, now)
     _prefer_repeats(namespace, client, list(entries.values()))
     queue.nudge(
         entry.task_id
@@ -141,6 +146,27 @@ def accept_many(
     return [
         entries[index].answer or NotReady() if index in entries else _given(item) for index, item in enumerate(items)
     ]
+
+
+def _try(
+    principal: Principal, known: Snapshot, client: str, todo: list[_Entry], now: dt.datetime, insert: Insert
+) -> list[_Entry]:
+    """Answer by this snapshot; returns those that a newer one may answer otherwise."""
+    for entry in todo:
+        entry.answer = None
+    _write(known.namespace, client, [entry for entry in todo if _prepare(principal, known, entry, now)], insert)
+    return [entry for entry in todo if entry.answer is None or _may_be_new(entry.answer)]
+
+
+def _try_undisturbed(principal: Principal, namespace: str, client: str, todo: list[_Entry], now: dt.datetime) -> None:
+    """The last try holds the namespace's version still, so that a busy registry cannot keep anyone out."""
+    with transaction.atomic():
+        with hot_cursor() as cursor:
+            row = cursor.execute(_HOLD, [namespace]).fetchone()
+        if row is None:
+            raise NotFound("there is no such namespace")
+        # Not shared with other threads: their answers would go out before this transaction's commit.
+        _try(principal, snapshot.at_least(namespace, row[0]), client, todo, now, _insert_within)
 
 
 def _given(item: ReachRequest | ReachError) -> ReachError:
@@ -185,11 +211,9 @@ def _row(entry: _Entry, admitted: Admitted) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _write(namespace: str, client: str, entries: list[_Entry]) -> None:
+def _write(namespace: str, client: str, entries: list[_Entry], insert: Insert) -> None:
     """Insert what is new; answer for it and for what was there before. Without an answer: the registry is newer."""
-    rows = [entry.row for entry in entries]
-    made = [_gathered.do(rows[0])] if len(rows) == 1 else _insert_all(rows)
-    for entry, its in zip(entries, made, strict=True):
+    for entry, its in zip(entries, insert([entry.row for entry in entries]), strict=True):
         if its is None:
             entry.answer = Invalid(detail="it holds characters that cannot be stored")
         elif its:
@@ -197,7 +221,7 @@ def _write(namespace: str, client: str, entries: list[_Entry]) -> None:
     _answer_repeats(namespace, client, [entry for entry in entries if entry.answer is None])
 
 
-def _insert_all(rows: list[tuple[Any, ...]]) -> list[bool | None]:
+def _insert_all(rows: list[tuple[Any, ...]], apply: Apply | None = None) -> list[bool | None]:
     """For each row whether it was inserted; None where it holds what the database cannot store."""
     refused: set[uuid.UUID] = set()
 
@@ -205,7 +229,7 @@ def _insert_all(rows: list[tuple[Any, ...]]) -> list[bool | None]:
         refused.add(row[_ID])
         return []
 
-    made = set(in_halves(_insert, rows, spoiled))
+    made = set(in_halves(apply or _insert, rows, spoiled))
     return [None if row[_ID] in refused else row[_ID] in made for row in rows]
 
 
@@ -218,6 +242,15 @@ def _insert(rows: list[tuple[Any, ...]]) -> list[uuid.UUID]:
 
 # Single requests of all threads share a statement and a commit: a fifth of the database's work for each.
 _gathered: Gathered[tuple[Any, ...], bool | None] = Gathered(_insert_all)
+
+
+def _insert_within(rows: list[tuple[Any, ...]]) -> list[bool | None]:
+    """`_insert_all` inside an open transaction, which a value that cannot be stored must not break."""
+    return _insert_all(rows, transaction.atomic(_insert))
+
+
+def _share(rows: list[tuple[Any, ...]]) -> list[bool | None]:
+    return [_gathered.do(rows[0])] if len(rows) == 1 else _insert_all(rows)
 
 
 def _answer_repeats(namespace: str, client: str, entries: list[_Entry]) -> None:

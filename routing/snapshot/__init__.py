@@ -1,6 +1,6 @@
 """What routing knows of a namespace at one moment, in memory and never changed: abilities, agents, instances."""
 
-from routing.snapshot.cache import at_least, current, forget
+from routing.snapshot.cache import at_least, current, forget, known_version
 from routing.snapshot.model import (
     Ability,
     AgentView,
@@ -22,4 +22,5 @@ __all__ = [
     "at_least",
     "current",
     "forget",
+    "known_version",
 ]

@@ -46,6 +46,11 @@ class Cache:
                 found = self._snapshots[namespace] = self._load(namespace)
             return found
 
+    def known_version(self, namespace: str) -> int | None:
+        """The version of the snapshot at hand; None without one. Never reads the database."""
+        found = self._snapshots.get(namespace)
+        return found.version if found else None
+
     def forget(self, namespace: str) -> None:
         """The next use reads the database."""
         self._snapshots.pop(namespace, None)
@@ -119,6 +124,11 @@ def current(namespace: str) -> Snapshot:
 def at_least(namespace: str, version: int) -> Snapshot:
     """A snapshot that is not older than `version`, read anew if need be."""
     return _cache.at_least(namespace, version)
+
+
+def known_version(namespace: str) -> int | None:
+    """The version of this process's snapshot of the namespace, if it has one."""
+    return _cache.known_version(namespace)
 
 
 def forget(namespace: str) -> None:

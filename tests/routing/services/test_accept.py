@@ -209,3 +209,14 @@ def test_a_registry_that_never_rests_is_told_as_not_ready(world: World, monkeypa
     with pytest.raises(NotReady):
         world.accept()
     assert rows("SELECT id FROM routing_task WHERE namespace = %s", world.namespace) == []
+
+
+def test_a_registry_that_never_rests_keeps_nobody_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    optimistic = accepting._share
+
+    def after_another_change(given: list[tuple[Any, ...]]) -> list[bool | None]:
+        rows("UPDATE registry_namespace SET version = version + 1 WHERE name = %s RETURNING 1", world.namespace)
+        return optimistic(given)
+
+    monkeypatch.setattr(accepting, "_share", after_another_change)
+    assert task(world.accept().task_id)["state"] == "RECEIVED"
