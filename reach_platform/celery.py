@@ -27,6 +27,9 @@ BEAT_JOBS = {
     "sweep-tasks": ("routing.jobs.sweep", 5),
     "sweep-callbacks": ("callbacks.jobs.sweep", 5),
     "check-heartbeats": ("registry.jobs.check_heartbeats", 5),
+    "probe": ("registry.jobs.probe", 1),
+    "judge-instances": ("registry.jobs.judge", 1),
+    "score-instances": ("registry.jobs.score", 15),
     "keep-partitions": ("routing.jobs.keep_partitions", 3600),
     "drop-old": ("routing.jobs.drop_old", 86_400),
 }

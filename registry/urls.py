@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from registry.api import agents, audit, instances, setup
+from registry.api import agents, audit, instances, probing, setup
 
 
 class AgentId:
@@ -50,5 +50,6 @@ urlpatterns = [
     path("agents/<agent_id:agent_id>/health", agents.Health.as_view()),
     path("agents/<agent_id:agent_id>/instances/<instance_id:instance_id>", instances.Instance.as_view()),
     path("agents/<agent_id:agent_id>/instances/<instance_id:instance_id>/heartbeat", instances.Heartbeat.as_view()),
+    path("agents/<agent_id:agent_id>/instances/<instance_id:instance_id>/probe", probing.ProbeNow.as_view()),
     path("audit", audit.AuditLog.as_view()),
 ]

@@ -1,0 +1,53 @@
+"""Active health checks: one file a kind, one line in the table, one test file.
+
+A kind is `async probe(target, out) -> str`: what is wrong, or an empty text for healthy. Raising OutboundError or
+OSError says the same as a text; CannotProbe says that the check itself cannot be made,
+which is no fault of the instance.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from common.encoding import clean_text
+from common.outbound import Outbound, OutboundError
+from registry.probes import command, grpc, http, jsonrpc, synthetic, tcp
+from registry.probes.base import CannotProbe, Result, Target
+
+log = logging.getLogger(__name__)
+
+REASON_LIMIT = 500
+
+REGISTRY: dict[str, Callable[[Target, Outbound], Awaitable[str]]] = {
+    "tcp": tcp.probe,
+    "http": http.probe,
+    "jsonrpc": jsonrpc.probe,
+    "grpc": grpc.probe,
+    "command": command.probe,
+    "synthetic": synthetic.probe,
+}
+
+__all__ = ["REGISTRY", "CannotProbe", "Result", "Target", "run"]
+
+
+async def run(target: Target, out: Outbound) -> Result:
+    """Probe once, within the target's time limit. Raises nothing."""
+    started = time.perf_counter()
+    ok: bool | None = False
+    try:
+        async with asyncio.timeout(target.timeout_s):
+            reason = await REGISTRY[target.kind](target, out)
+        ok = not reason
+    except TimeoutError:
+        reason = f"no full answer within {target.timeout_s:g} s"
+    except OutboundError as error:
+        reason = f"{error.kind}: {error.message}"
+    except CannotProbe as error:
+        ok, reason = None, str(error)
+    except OSError as error:
+        reason = f"UNREACHABLE: {error.strerror or type(error).__name__}"
+    except Exception as error:
+        log.exception("a probe of kind %s failed by itself", target.kind)
+        ok, reason = None, f"the probe failed by itself ({type(error).__name__})"
+    return Result(ok, (time.perf_counter() - started) * 1000, clean_text(reason, REASON_LIMIT))
