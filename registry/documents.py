@@ -1,11 +1,13 @@
 """Agents, instances, revisions and audit entries as the API shows them."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 from common.clock import rfc3339
-from registry.health import health_factor
+from registry.health import Probe
 from registry.models import Agent, Audit, Instance, Revision, StateChange
+from registry.services.scoring import Shown
 
 PRIVATE_PARTS = ("endpoints", "adapter", "probe")  # how an agent is reached is not its callers' business
 
@@ -68,31 +70,49 @@ def instance_document(one: Instance, *, private: bool) -> dict[str, Any]:
     }
 
 
-def health_document(one: Instance, changes: Iterable[StateChange]) -> dict[str, Any]:
+def health_document(one: Instance, changes: Iterable[StateChange], shown: Shown) -> dict[str, Any]:
     """How an instance is, why, and since when; parts without traffic yet are null and do not count."""
-    heartbeat = one.heartbeat or {}
-    health = health_factor(one.state, one.heartbeat)
+    said, kept, scored = one.heartbeat or {}, shown.kept, shown.scored
     return {
         "instanceId": one.instance_id,
         "state": one.state,
         "stateSince": rfc3339(one.state_since),
         "reason": one.reason,
-        "score": health,
-        "parts": {"health": health, "latency": None, "success": None},
+        "score": scored.score,
+        "parts": {"health": scored.health, "latency": scored.latency, "success": scored.success},
         "draining": one.draining,
         "weight": one.weight,
         "weightPercent": one.weight_percent,
-        "inflight": heartbeat.get("inflight"),
-        "components": heartbeat.get("components", {}),
-        "resources": heartbeat.get("resources", {}),
+        "inflight": said.get("inflight") if kept.inflight is None else kept.inflight,
+        "components": said.get("components", {}),
+        "resources": said.get("resources", {}) if kept.resources is None else kept.resources,
         "registeredAt": rfc3339(one.registered_at),
-        "lastHeartbeatAt": rfc3339(one.last_heard_at),
-        "lastLatencyMs": None,
-        "probes": [],
+        "lastHeartbeatAt": rfc3339(_last_heard(one, kept.heard_at)),
+        "lastLatencyMs": scored.last_ms,
+        "baselineP95Ms": kept.baseline_ms,
+        "proberSuspect": any(probe.prober in shown.suspects for probe in kept.probes[-1:]),
+        "probes": [probe_document(probe) for probe in reversed(kept.probes)],
         "changes": [
             {"at": rfc3339(c.at), "from": c.from_state or None, "to": c.to_state, "reason": c.reason} for c in changes
         ],
     }
+
+
+def probe_document(probe: Probe) -> dict[str, Any]:
+    """One probe of an instance."""
+    return {
+        "at": rfc3339(datetime.fromtimestamp(probe.at, UTC)),
+        "ok": probe.ok,
+        "ms": probe.ms,
+        "reason": probe.reason,
+        "prober": probe.prober,
+    }
+
+
+def _last_heard(one: Instance, kept: float | None) -> datetime | None:
+    """The later of the row's time and the one that was kept since."""
+    heard = None if kept is None else datetime.fromtimestamp(kept, UTC)
+    return max((at for at in (one.last_heard_at, heard) if at is not None), default=None)
 
 
 def revision_document(revision: Revision) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from registry.api.parsing import JSON_TYPES, YAML_TYPES, flag, json_object, limi
 from registry.api.view import OBJECT, READ_AGENTS, STRING, TIME, RegistryView, answer, described, listing
 from registry.manifest_schema import MANIFEST
 from registry.permissions import namespace_of, principal_of, require_agent
-from registry.services import manifests
+from registry.services import manifests, scoring
 from registry.services.manifests import Registered
 from registry.states import InstanceState
 
@@ -179,12 +179,13 @@ class Health(RegistryView):
         require_agent(request, agent_id)
         found = queries.agent(namespace_of(request), agent_id)
         changes = queries.newest_changes(found)
-        rows = queries.instances(found, left=True)
+        rows = list(queries.instances(found, left=True))
+        shown = scoring.shown(found, rows, now())
         return Response({
             "agentId": agent_id,
             "maintenance": found.maintenance,
             "registeredAt": rfc3339(found.created_at),
-            "instances": [documents.health_document(one, changes.get(one.pk, [])) for one in rows],
+            "instances": [documents.health_document(one, changes.get(one.pk, []), shown[one.pk]) for one in rows],
         })  # fmt: skip
 
 

@@ -1,23 +1,28 @@
 """Instances: registered, heard, draining, lost, gone. Every move of a state is written down with its reason."""
 
+import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
 
-from common.clock import parse_time, rfc3339
+from common.clock import rfc3339
+from common.database import hot_cursor, robust
 from common.errors import Invalid, NotFound
+from registry import instance_cache
 from registry.addresses import HTTP, INVOKE, wrong_address
-from registry.health import LOST_AFTER, Evidence, complaint_of, health_factor, next_state
+from registry.health import HealthSettings, complaint_of, health_factor, judge
+from registry.instance_cache import Place, says_something_new
 from registry.models import Agent, Instance, StateChange
-from registry.services import audit, changes
+from registry.services import audit, changes, evidence, figures, judging
 from registry.states import InstanceState
 
-WRITE_EVERY = timedelta(seconds=5)
-WRITTEN_AT_ONCE = ("goodSince", "status", "components")
+WRITE_EVERY_S = 10.0  # a row's heard-time, while Redis is away
+FLUSHED_S = 20.0  # heard-times of so long are written at a time
+FLUSHED_AT_ONCE = 5000
 FORGOTTEN_AFTER = timedelta(days=1)
-SWEEP_AT_ONCE = 500
+SWEEP_AT_ONCE = 2000
 IMPLICIT = "default"
 FIELDS = {  # the body's names and the columns; what a PUT leaves out goes back to the column's default
     "invokeUrl": "invoke_url",
@@ -70,8 +75,11 @@ def put(
             row.implicit = False
             _start(row, now)
         row.last_heard_at = now
-        moved = _set_state(row, *_next(row, now, heard_at=now), now)
+        moved = row.state == InstanceState.OFFLINE and _set_state(row, InstanceState.NEW, "registered again", now)
+        if moved:
+            evidence.forget(row.pk)
         row.save()
+        judging.tell([row.pk])
         if changed:
             audit.record(
                 actor, "instance.register", f"instance:{agent_id}/{instance_id}", namespace=namespace,
@@ -97,33 +105,48 @@ def leave(namespace: str, agent_id: str, instance_id: str, *, actor: str, now: d
 
 
 def heartbeat(namespace: str, agent_id: str, instance_id: str, body: dict[str, Any], *, now: datetime) -> Heard:
-    """Hear an instance. Writes only what changed, and that it was heard every five seconds. Raises NotFound."""
-    row = _present(namespace, agent_id, instance_id)
-    if row is None:
-        if not Agent.objects.filter(namespace=namespace, agent_id=agent_id, deleted_at=None).exists():
-            raise NotFound
-        return Heard(InstanceState.OFFLINE, 0.0, registered=False)
-    before = row.heartbeat or {}
-    if not _says_something_new(row, body) and _hear(row, body, now)[0] == row.state:
-        heard = row.heartbeat or {}
-        silent = row.last_heard_at is None or now - row.last_heard_at >= WRITE_EVERY
-        if silent or any(before.get(key) != heard.get(key) for key in WRITTEN_AT_ONCE):
-            row.last_heard_at = now
-            row.save(update_fields=["heartbeat", "last_heard_at"])
-        return _heard(row)
-    return _hear_news(namespace, row.pk, body, now)
+    """Hear an instance: one round trip to Redis, and none to the database unless it says something new, or may move.
+
+    Raises NotFound.
+    """
+    key = (namespace, agent_id, instance_id)
+    place = instance_cache.get(key, lambda: _place(*key))
+    if place is None:
+        return _unknown(namespace, agent_id)
+    complaint = complaint_of(body, place.settings.resources)
+    proving = place.state == InstanceState.NEW
+    known = evidence.heard(place.pk, body, now, good=not complaint, proving=proving)
+    if known is not None and known.rev != place.rev:
+        place = instance_cache.refresh(key, lambda: _place(*key))
+        if place is None:
+            return _unknown(namespace, agent_id)
+        place.rev = known.rev
+    if says_something_new(place, body, complaint) or _may_move(place, now):
+        return _hear_news(namespace, place, body, now)
+    if known is None and now.timestamp() - place.written_at >= WRITE_EVERY_S:
+        Instance.objects.filter(pk=place.pk, left_at=None).update(last_heard_at=now)
+        place.written_at = now.timestamp()
+    if known is not None and known.scored is not None:
+        return Heard(place.state, known.scored.score, registered=True)
+    return Heard(place.state, health_factor(place.state, body), registered=True)
 
 
 def check_heartbeats(now: datetime) -> int:
     """Take out what was not heard for 30 s; forget what left a day ago. Returns how many were lost."""
-    lost = 0
-    late = Instance.objects.filter(
-        implicit=False, left_at=None, last_heard_at__lte=now - LOST_AFTER, agent__deleted_at=None
-    ).exclude(state=InstanceState.OFFLINE)
-    for instance_pk in late.order_by("id").values_list("pk", flat=True)[:SWEEP_AT_ONCE]:
-        lost += _check_one(instance_pk, now)
+    limit = now - timedelta(seconds=HealthSettings().lost_after_s)
+    late = Instance.objects.filter(implicit=False, left_at=None, last_heard_at__lte=limit, agent__deleted_at=None)
+    found = list(late.exclude(state=InstanceState.OFFLINE).order_by("last_heard_at").values_list("pk", flat=True))
+    heard = evidence.heard_at(found)
+    silent = [pk for pk in found if heard.get(pk, 0.0) <= limit.timestamp()]
+    lost = judging.judge_instances(silent[:SWEEP_AT_ONCE], now)
     Instance.objects.filter(left_at__lt=now - FORGOTTEN_AFTER).delete()
     return lost
+
+
+def write_heard(now: datetime) -> int:
+    """Bring the rows' heard-times up to date from what was heard lately; returns how many were."""
+    heard = evidence.heard_since(now.timestamp() - FLUSHED_S)
+    return sum(_write_heard(heard[at : at + FLUSHED_AT_ONCE]) for at in range(0, len(heard), FLUSHED_AT_ONCE))
 
 
 def retire(row: Instance, reason: str, now: datetime) -> None:
@@ -132,6 +155,7 @@ def retire(row: Instance, reason: str, now: datetime) -> None:
     row.draining = True
     _set_state(row, InstanceState.OFFLINE, reason, now)
     row.save()
+    judging.tell([row.pk])
 
 
 def keep_implicit(agent: Agent, now: datetime) -> None:
@@ -153,21 +177,68 @@ def keep_implicit(agent: Agent, now: datetime) -> None:
     row.save()
 
 
-def _hear_news(namespace: str, instance_pk: int, body: dict[str, Any], now: datetime) -> Heard:
-    """A heartbeat that moves the state or that routing must know of."""
+def _unknown(namespace: str, agent_id: str) -> Heard:
+    """To an instance that is not there; a new PUT is wanted if its agent is."""
+    if not Agent.objects.filter(namespace=namespace, agent_id=agent_id, deleted_at=None).exists():
+        raise NotFound
+    return Heard(InstanceState.OFFLINE, 0.0, registered=False)
+
+
+def _may_move(place: Place, now: datetime) -> bool:
+    """Whether this heartbeat may be what brings it back, or on: then it is judged at once."""
+    waited, settings = now.timestamp() - place.state_since, place.settings
+    if place.state == InstanceState.OFFLINE:
+        return True
+    if place.state == InstanceState.NEW:
+        return waited >= settings.proof_after_s
+    good_for = now.timestamp() - (place.good_since or place.state_since)
+    return (
+        place.state == InstanceState.DEGRADED
+        and not place.complaint
+        and min(waited, good_for) >= settings.recovered_after_s
+    )
+
+
+def _hear_news(namespace: str, place: Place, body: dict[str, Any], now: datetime) -> Heard:
+    """A heartbeat that may move the state, or that the row must hear of."""
+    kept = evidence.read([place.pk])[place.pk]
     with transaction.atomic():
-        row = Instance.objects.select_for_update(no_key=True).filter(pk=instance_pk, left_at=None).first()
+        row = Instance.objects.select_for_update(no_key=True).filter(pk=place.pk, left_at=None).first()
         if row is None:
+            instance_cache.forget(place.pk)
             return Heard(InstanceState.OFFLINE, 0.0, registered=False)
-        reroute = _says_something_new(row, body)
-        moved = _set_state(row, *_hear(row, body, now), now)
-        row.draining = body.get("status") == "draining"
-        row.weight_percent = body.get("weightPercent", row.weight_percent)
-        row.last_heard_at = now
-        row.save()
+        draining, percent = body.get("status") == "draining", body.get("weightPercent", row.weight_percent)
+        reroute = (row.draining, row.weight_percent) != (draining, percent)
+        row.draining, row.weight_percent = draining, percent
+        row.heartbeat, row.last_heard_at = _said(row, body, place.settings, now), now
+        known = judging.evidence_of(row, kept, place.settings)
+        verdict = judge(known, row.state, place.settings, now)
+        # What only probes or calls can take out is for the judge, who looks at the prober and at the other instances.
+        moved = verdict.state != InstanceState.OFFLINE and _set_state(row, verdict.state, verdict.reason, now)
+        row.save(update_fields=["draining", "weight_percent", "heartbeat", "last_heard_at", "state", "state_since",
+                                "reason"])  # fmt: skip
         if moved or reroute:
             changes.touch(namespace)
-    return _heard(row)
+        judging.tell([row.pk])
+    return Heard(row.state, health_factor(row.state, row.heartbeat), registered=True)
+
+
+def _said(row: Instance, body: dict[str, Any], settings: HealthSettings, now: datetime) -> dict[str, Any]:
+    """The heartbeat as the row keeps it: with since when every one was good."""
+    since = (row.heartbeat or {}).get("goodSince")
+    return {**body, "goodSince": None if complaint_of(body, settings.resources) else since or rfc3339(now)}
+
+
+@robust(patience=5.0)
+def _write_heard(heard: list[tuple[int, float]]) -> int:
+    with hot_cursor() as cursor:
+        cursor.execute(
+            "UPDATE registry_instance AS i SET last_heard_at = to_timestamp(h.at) "
+            "FROM unnest(%s::bigint[], %s::float8[]) AS h (id, at) "
+            "WHERE i.id = h.id AND i.left_at IS NULL AND i.last_heard_at < to_timestamp(h.at)",
+            [[pk for pk, _ in heard], [at for _, at in heard]],
+        )
+        return int(cursor.rowcount)
 
 
 def _start(row: Instance, now: datetime) -> None:
@@ -177,6 +248,7 @@ def _start(row: Instance, now: datetime) -> None:
     row.registered_at, row.left_at, row.last_heard_at = now, None, None
     row.draining, row.weight_percent, row.heartbeat = False, 100, None
     row.save()
+    evidence.forget(row.pk)  # also of a new row: an earlier database may have had the same number
     if from_state != row.state:
         StateChange.objects.create(instance=row, at=now, from_state=from_state, to_state=row.state, reason=row.reason)
 
@@ -189,9 +261,29 @@ def _agent(namespace: str, agent_id: str) -> Agent:
     return agent
 
 
-def _present(namespace: str, agent_id: str, instance_id: str) -> Instance | None:
+def _place(namespace: str, agent_id: str, instance_id: str) -> Place | None:
     rows = Instance.objects.filter(agent__namespace=namespace, agent__agent_id=agent_id, agent__deleted_at=None)
-    return rows.filter(instance_id=instance_id, left_at=None, implicit=False).first()
+    rows = rows.select_related("agent").defer("agent__manifest", "agent__warnings")
+    row = rows.filter(instance_id=instance_id, left_at=None, implicit=False).first()
+    if row is None:
+        return None
+    settings = figures.of_agents([(row.agent_id, row.agent.revision)])[row.agent_id]
+    said = row.heartbeat or {}
+    good_since = judging.evidence_of(row, evidence.Kept(), settings).good_since
+    return Place(
+        pk=row.pk,
+        state=row.state,
+        state_since=row.state_since.timestamp(),
+        draining=row.draining,
+        weight_percent=row.weight_percent,
+        status=said.get("status", "ok"),
+        components=said.get("components", {}),
+        complaint=complaint_of(said, settings.resources),
+        good_since=good_since,
+        settings=settings,
+        written_at=row.last_heard_at.timestamp() if row.last_heard_at else 0.0,
+        read_at=time.monotonic(),
+    )
 
 
 def _check_addresses(body: dict[str, Any]) -> None:
@@ -223,34 +315,6 @@ def _default(column: str) -> Any:
     return field.get_default()
 
 
-def _says_something_new(row: Instance, body: dict[str, Any]) -> bool:
-    """Whether routing must hear of this heartbeat: draining, or another share of its weight."""
-    draining, percent = body.get("status") == "draining", body.get("weightPercent", row.weight_percent)
-    return (row.draining, row.weight_percent) != (draining, percent)
-
-
-def _hear(row: Instance, body: dict[str, Any], now: datetime) -> tuple[str, str]:
-    """Take what a heartbeat says into the row; returns the state that follows and why, without moving there."""
-    complaint = complaint_of(body)
-    since = (row.heartbeat or {}).get("goodSince")
-    row.heartbeat = {**body, "goodSince": None if complaint else since or rfc3339(now)}
-    return _next(row, now, heard_at=now, complaint=complaint)
-
-
-def _next(row: Instance, now: datetime, *, heard_at: datetime | None, complaint: str = "") -> tuple[str, str]:
-    good_since = (row.heartbeat or {}).get("goodSince")
-    evidence = Evidence(
-        state=row.state,
-        state_since=row.state_since,
-        last_heard_at=heard_at,
-        good_since=parse_time(good_since) if good_since else None,
-        complaint=complaint or complaint_of(row.heartbeat or {}),
-        left=row.left_at is not None,
-        listens=not row.implicit,
-    )
-    return next_state(evidence, now)
-
-
 def _set_state(row: Instance, state: str, reason: str, now: datetime) -> bool:
     """Move a locked row and write the move down; False when it is there already."""
     if state == row.state:
@@ -258,21 +322,6 @@ def _set_state(row: Instance, state: str, reason: str, now: datetime) -> bool:
     StateChange.objects.create(instance=row, at=now, from_state=row.state, to_state=state, reason=reason)
     row.state, row.state_since, row.reason = state, now, reason
     return True
-
-
-def _check_one(instance_pk: int, now: datetime) -> bool:
-    with transaction.atomic():
-        rows = Instance.objects.select_for_update(no_key=True, of=("self",), skip_locked=True).select_related("agent")
-        row = rows.filter(pk=instance_pk, left_at=None).first()
-        if row is None or not _set_state(row, *_next(row, now, heard_at=row.last_heard_at), now):
-            return False
-        row.save()
-        changes.touch(row.agent.namespace_id)
-    return True
-
-
-def _heard(row: Instance) -> Heard:
-    return Heard(row.state, health_factor(row.state, row.heartbeat), registered=True)
 
 
 def _described(row: Instance) -> dict[str, Any]:

@@ -1,8 +1,11 @@
+import uuid
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
-from common import broadcast
+from common import broadcast, redis
 from common.clock import now
 from registry import jobs, selectors
 from registry.models import Instance, StateChange
@@ -12,6 +15,13 @@ from tests.registry.calls import errors_of
 AGENT = "/v1/agents/a1"
 PLACE = AGENT + "/instances/i1"
 BODY = {"invokeUrl": "http://127.0.0.1:9/invoke", "healthUrl": "http://127.0.0.1:9/health", "maxConcurrency": 4}
+
+
+@pytest.fixture(autouse=True)
+def _own_redis(settings):
+    """A test's evidence is its own, and Redis has been there for long."""
+    settings.REACH_REDIS_PREFIX = f"t-{uuid.uuid4().hex[:12]}"
+    redis.call(lambda client: client.set(redis.key("evidence-since"), 0, ex=600))
 
 
 @pytest.fixture
@@ -147,12 +157,12 @@ def beat(namespace, at, **body):
 
 def test_good_heartbeats_bring_it_online_and_a_complaint_degrades_it(running, namespace):
     start = now()
-    states = [beat(namespace, start + timedelta(seconds=s)).state for s in (0, 10, 20, 31)]
-    assert states == ["NEW", "NEW", "NEW", "ONLINE"]
-    sick = beat(namespace, start + timedelta(seconds=40), components={"db": "down"})
+    states = [beat(namespace, start + timedelta(seconds=s)).state for s in (1, 10, 20, 31, 41)]
+    assert states == ["NEW", "NEW", "NEW", "NEW", "ONLINE"]
+    sick = beat(namespace, start + timedelta(seconds=50), components={"db": "down"})
     assert (sick.state, sick.score) == ("DEGRADED", 0.3)
-    states = [beat(namespace, start + timedelta(seconds=s)).state for s in (50, 60, 66)]
-    assert states == ["DEGRADED", "DEGRADED", "ONLINE"]
+    states = [beat(namespace, start + timedelta(seconds=s)).state for s in (60, 110, 119, 120)]
+    assert states == ["DEGRADED", "DEGRADED", "DEGRADED", "ONLINE"]
     moves = StateChange.objects.filter(instance__instance_id="i1").order_by("id").values_list("to_state", "reason")
     assert [to for to, _ in moves] == ["NEW", "ONLINE", "DEGRADED", "ONLINE"]
     assert dict(moves)["DEGRADED"] == "it reports db: down"
@@ -177,13 +187,53 @@ def test_draining_is_told_to_routing_and_taken_back(running, namespace):
     assert routable(namespace)["i1"].draining is False
 
 
-def test_a_heartbeat_with_nothing_new_writes_every_five_seconds_only(running, namespace, django_assert_num_queries):
+def test_a_heartbeat_with_nothing_new_asks_no_database(running, namespace, django_assert_num_queries):
     start = now()
-    beat(namespace, start + timedelta(seconds=6))
-    with django_assert_num_queries(1):
-        beat(namespace, start + timedelta(seconds=10))
-    with django_assert_num_queries(2):
-        beat(namespace, start + timedelta(seconds=12))
+    beat(namespace, start + timedelta(seconds=1))
+    with django_assert_num_queries(0):
+        for second in range(2, 25):
+            beat(namespace, start + timedelta(seconds=second), inflight=second)
+
+
+def test_heard_times_are_written_together(running, namespace):
+    at = now() + timedelta(seconds=10)
+    beat(namespace, at)
+    assert [instances.write_heard(at + timedelta(seconds=s)) for s in (5, 6, 30)] == [1, 0, 0]
+    assert Instance.objects.get(instance_id="i1", agent__namespace=namespace).last_heard_at == at
+
+
+def test_without_redis_a_heartbeat_is_written_every_ten_seconds(running, namespace, monkeypatch):
+    start = now()
+    beat(namespace, start)
+    monkeypatch.setattr(redis, "call", no_redis)
+    writes = []
+    for second in (5, 11, 15, 22):
+        with CaptureQueriesContext(connection) as queries:
+            beat(namespace, start + timedelta(seconds=second))
+        writes.append(any(query["sql"].startswith("UPDATE") for query in queries))
+    assert writes == [False, True, False, True]
+
+
+def no_redis(work):
+    raise redis.RedisAway
+
+
+def test_nobody_is_lost_soon_after_redis_came_back_empty(running, namespace):
+    start = now()
+    beat(namespace, start)
+    redis.call(lambda client: client.delete(redis.key("evidence-since"), redis.key("heard")))
+    assert instances.check_heartbeats(start + timedelta(seconds=40)) == 0
+    assert instances.check_heartbeats(start + timedelta(seconds=71)) == 1
+
+
+def test_a_resource_below_its_threshold_degrades_and_is_named(agent, manifest, namespace):
+    manifest["spec"]["resources"] = {"gpuFree": {"degradedBelow": 1}}
+    agent("PUT", AGENT, manifest)
+    agent("PUT", PLACE, BODY)
+    assert beat(namespace, now(), resources={"gpuFree": 1}).state == "NEW"
+    assert beat(namespace, now(), resources={"gpuFree": 0}).state == "DEGRADED"
+    one = agent("GET", AGENT + "/health").json()["instances"][0]
+    assert (one["reason"], one["resources"]) == ("it reports gpuFree below 1", {"gpuFree": 0})
 
 
 def test_health_shows_states_reasons_and_parts(running):
