@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
+from django.db import connections
 
 from common.clock import now
 from common.outbound import Outbound
@@ -104,6 +105,7 @@ class Prober:
         """Drop what is under way; claims run out by themselves."""
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(5)
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._writer.submit(connections.close_all)
         self._writer.shutdown()
 
     def _add(self, claims: Sequence[Claim], suspect: bool) -> None:

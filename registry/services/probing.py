@@ -32,8 +32,9 @@ NOTHING_TO_PROBE_S = 60.0
 NO_ADDRESS = "there is no address to probe"
 
 _TAKEN = """
-UPDATE registry_instance AS i SET probe_claimed_at = %(now)s, probe_due_at = t.due
-FROM unnest(%(ids)s::bigint[], %(due)s::timestamptz[]) AS t (id, due) WHERE i.id = t.id"""
+UPDATE registry_instance AS i SET probe_claimed_at = t.claimed, probe_due_at = t.due
+FROM unnest(%(ids)s::bigint[], %(claimed)s::timestamptz[], %(due)s::timestamptz[]) AS t (id, claimed, due)
+WHERE i.id = t.id"""
 
 _FOUND = """
 UPDATE registry_instance AS i SET probe_claimed_at = NULL, probed_at = %(now)s, probe_due_at = r.due,
@@ -116,6 +117,14 @@ def running_prober() -> Prober:
     return _prober
 
 
+def stop() -> None:
+    """End this process's prober; what it took becomes due again by itself."""
+    global _prober
+    if _prober is not None:
+        _prober.stop()
+        _prober = None
+
+
 def _locked(rows: QuerySet[Instance], *, wait: bool = False) -> QuerySet[Instance]:
     return rows.select_for_update(no_key=True, skip_locked=not wait, of=("self",)).only(
         "agent", "instance_id", "invoke_url", "health_url", "state", "probe_failures", "probe_successes"
@@ -128,12 +137,16 @@ def _take(rows: Sequence[Instance], now: datetime) -> list[Claim]:
     targets = _targets({pk: one for pk, one in subjects.items() if one.has_address})
     claims = [_claim(row, subjects[row.pk], targets[row.pk], now) for row in rows if row.pk in targets]
     due = {row.pk: now + timedelta(seconds=NOTHING_TO_PROBE_S) for row in rows}
-    for one in claims:
-        limit_s = one.target.timeout_s if one.target else 0.0
-        due[one.instance_pk] = now + timedelta(seconds=2 * limit_s + one.good_for_s)
+    due |= {one.instance_pk: now + timedelta(seconds=_lease_s(one)) for one in claims}
+    claimed = [now if pk in targets else None for pk in due]
     with hot_cursor() as cursor:
-        cursor.execute(_TAKEN, {"now": now, "ids": list(due), "due": list(due.values())})
+        cursor.execute(_TAKEN, {"ids": list(due), "claimed": claimed, "due": list(due.values())})
     return claims
+
+
+def _lease_s(claim: Claim) -> float:
+    """Waiting for its turn, the probe itself, and as long again for its result to be kept."""
+    return claim.good_for_s + 2 * (claim.target.timeout_s if claim.target else 0.0)
 
 
 def _claim(row: Instance, subject: Subject, target: Target | CannotProbe, now: datetime) -> Claim:
