@@ -3,11 +3,9 @@
 import datetime as dt
 import hashlib
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from django.db import transaction
 
 from common import ids
 from common.arrays import arrays, unnest
@@ -28,7 +26,6 @@ from routing.snapshot import Snapshot
 from routing.states import TaskState
 from routing.trip import Accepted
 
-_TRIES = 3  # how often the registry may change under one request before it is held still
 _PATIENCE_S = 2.0
 
 _COLUMNS = {
@@ -42,7 +39,8 @@ _COLUMNS = {
 _ID = list(_COLUMNS).index("id")
 _ACCEPT = f"""
 WITH given AS MATERIALIZED (
-  SELECT g.* FROM {unnest(_COLUMNS)} JOIN registry_namespace n ON n.name = g.namespace AND n.version = g.version
+  SELECT g.* FROM {unnest(_COLUMNS)} JOIN registry_namespace n
+    ON n.name = g.namespace AND (g.version IS NULL OR n.version = g.version)
 ), mine AS (
   INSERT INTO routing_idempotency (namespace, client, correlation_id, task_id, digest)
   SELECT namespace, client, correlation_id, id, digest FROM given
@@ -66,7 +64,6 @@ WITH given AS MATERIALIZED (
   SELECT id, 1, now, 'RECEIVED', 'RECEIVED', %(node)s, 0 FROM fresh ON CONFLICT DO NOTHING
 )
 SELECT id FROM task"""  # noqa: S608 - made of constants
-_HOLD = "SELECT version FROM registry_namespace WHERE name = %s FOR SHARE"
 _OWN = "SELECT id FROM routing_task WHERE id = ANY(%(ids)s::uuid[])"
 _EARLIER = """
 SELECT i.correlation_id, i.task_id, i.digest, t.state, t.trace_id, b.request
@@ -75,10 +72,6 @@ WHERE i.namespace = %(namespace)s AND i.client = %(client)s AND i.correlation_id
 _PARENTS = """
 SELECT id, namespace, client, agent_id, state, outcome IS NULL, trace_id, call_path, deadline_at
 FROM routing_task WHERE id = ANY(%(ids)s::uuid[]) AND namespace = %(namespace)s"""
-
-
-Insert = Callable[[list[tuple[Any, ...]]], list[bool | None]]
-Apply = Callable[[list[tuple[Any, ...]]], list[uuid.UUID]]
 
 
 @dataclass(slots=True)
@@ -101,8 +94,7 @@ def accept(
 ) -> Accepted:
     """Make the request a task, or find the one that it is a repetition of; durable when this returns.
 
-    Raises what `admission.admit` raises, IdempotencyMismatch when the correlationId was used for something else, and
-    NotReady when the registry keeps changing.
+    Raises what `admission.admit` raises, and IdempotencyMismatch when the correlationId was used for something else.
     """
     [answer] = accept_many(principal, namespace, [request], traceparent=traceparent, now=now)
     if isinstance(answer, ReachError):
@@ -127,16 +119,13 @@ def accept_many(
         if isinstance(item, ReachRequest)
     }
     todo, known = list(entries.values()), snapshot.current(namespace)
-    for _ in range(_TRIES):
-        todo = _try(principal, known, client, todo, now, _share)
-        newest = namespace_version(namespace) if todo else 0
-        if not todo or newest == known.version:
-            break
-        if newest == 0:
-            raise NotFound("there is no such namespace")
-        known = snapshot.at_least(namespace, newest)
-    else:
-        _try_undisturbed(principal, namespace, client, todo, now)
+    todo = _try(principal, known, client, todo, now, unchanged=True)
+    newest = namespace_version(namespace) if todo else known.version
+    if newest == 0:
+        raise NotFound("there is no such namespace")
+    if newest != known.version:
+        # As new as the registry was after this request came in; what changes from now on need not count for it.
+        _try(principal, snapshot.at_least(namespace, newest), client, todo, now, unchanged=False)
     _prefer_repeats(namespace, client, list(entries.values()))
     queue.nudge(
         entry.task_id
@@ -149,24 +138,17 @@ def accept_many(
 
 
 def _try(
-    principal: Principal, known: Snapshot, client: str, todo: list[_Entry], now: dt.datetime, insert: Insert
+    principal: Principal, known: Snapshot, client: str, todo: list[_Entry], now: dt.datetime, *, unchanged: bool
 ) -> list[_Entry]:
-    """Answer by this snapshot; returns those that a newer one may answer otherwise."""
+    """Answer by this snapshot; returns those that a newer one may answer otherwise.
+
+    With `unchanged` nothing is inserted unless the namespace is still as the snapshot shows it.
+    """
+    version = known.version if unchanged else None
     for entry in todo:
         entry.answer = None
-    _write(known.namespace, client, [entry for entry in todo if _prepare(principal, known, entry, now)], insert)
+    _write(known.namespace, client, [entry for entry in todo if _prepare(principal, known, version, entry, now)])
     return [entry for entry in todo if entry.answer is None or _may_be_new(entry.answer)]
-
-
-def _try_undisturbed(principal: Principal, namespace: str, client: str, todo: list[_Entry], now: dt.datetime) -> None:
-    """The last try holds the namespace's version still, so that a busy registry cannot keep anyone out."""
-    with transaction.atomic():
-        with hot_cursor() as cursor:
-            row = cursor.execute(_HOLD, [namespace]).fetchone()
-        if row is None:
-            raise NotFound("there is no such namespace")
-        # Not shared with other threads: their answers would go out before this transaction's commit.
-        _try(principal, snapshot.at_least(namespace, row[0]), client, todo, now, _insert_within)
 
 
 def _given(item: ReachRequest | ReachError) -> ReachError:
@@ -188,14 +170,14 @@ def _entry(request: ReachRequest, parent: Parent | None, traceparent: str | None
     return _Entry(request, ids.uuid7(now), hashlib.sha256(request.raw).digest(), trace_id, span, parent)
 
 
-def _prepare(principal: Principal, known: Snapshot, entry: _Entry, now: dt.datetime) -> bool:
+def _prepare(principal: Principal, known: Snapshot, version: int | None, entry: _Entry, now: dt.datetime) -> bool:
     """Check the request and make its row; what is wrong with it becomes its answer."""
     try:
         admitted = admit(principal, known, entry.request, entry.parent, now)
     except ReachError as error:
         entry.answer = error
         return False
-    whose = (known.namespace, caller_of(principal), known.version, now)
+    whose = (known.namespace, caller_of(principal), version, now)
     entry.row, entry.due_at = whose + _row(entry, admitted), admitted.times.due_at
     return True
 
@@ -211,9 +193,11 @@ def _row(entry: _Entry, admitted: Admitted) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _write(namespace: str, client: str, entries: list[_Entry], insert: Insert) -> None:
+def _write(namespace: str, client: str, entries: list[_Entry]) -> None:
     """Insert what is new; answer for it and for what was there before. Without an answer: the registry is newer."""
-    for entry, its in zip(entries, insert([entry.row for entry in entries]), strict=True):
+    rows = [entry.row for entry in entries]
+    made = [_gathered.do(rows[0])] if len(rows) == 1 else _insert_all(rows)
+    for entry, its in zip(entries, made, strict=True):
         if its is None:
             entry.answer = Invalid(detail="it holds characters that cannot be stored")
         elif its:
@@ -221,7 +205,7 @@ def _write(namespace: str, client: str, entries: list[_Entry], insert: Insert) -
     _answer_repeats(namespace, client, [entry for entry in entries if entry.answer is None])
 
 
-def _insert_all(rows: list[tuple[Any, ...]], apply: Apply | None = None) -> list[bool | None]:
+def _insert_all(rows: list[tuple[Any, ...]]) -> list[bool | None]:
     """For each row whether it was inserted; None where it holds what the database cannot store."""
     refused: set[uuid.UUID] = set()
 
@@ -229,7 +213,7 @@ def _insert_all(rows: list[tuple[Any, ...]], apply: Apply | None = None) -> list
         refused.add(row[_ID])
         return []
 
-    made = set(in_halves(apply or _insert, rows, spoiled))
+    made = set(in_halves(_insert, rows, spoiled))
     return [None if row[_ID] in refused else row[_ID] in made for row in rows]
 
 
@@ -242,15 +226,6 @@ def _insert(rows: list[tuple[Any, ...]]) -> list[uuid.UUID]:
 
 # Single requests of all threads share a statement and a commit: a fifth of the database's work for each.
 _gathered: Gathered[tuple[Any, ...], bool | None] = Gathered(_insert_all)
-
-
-def _insert_within(rows: list[tuple[Any, ...]]) -> list[bool | None]:
-    """`_insert_all` inside an open transaction, which a value that cannot be stored must not break."""
-    return _insert_all(rows, transaction.atomic(_insert))
-
-
-def _share(rows: list[tuple[Any, ...]]) -> list[bool | None]:
-    return [_gathered.do(rows[0])] if len(rows) == 1 else _insert_all(rows)
 
 
 def _answer_repeats(namespace: str, client: str, entries: list[_Entry]) -> None:

@@ -27,6 +27,7 @@ from registry.principal import Principal
 from routing import snapshot
 from routing.requests import parse
 from routing.services import accept as accepting
+from routing.services.gathered import Gathered
 from routing.snapshot import Snapshot
 from routing.trip import Accepted
 from tests.routing.services.world import World, events, rows, task
@@ -212,11 +213,11 @@ def test_a_registry_that_never_rests_is_told_as_not_ready(world: World, monkeypa
 
 
 def test_a_registry_that_never_rests_keeps_nobody_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    optimistic = accepting._share
+    insert = accepting._insert_all
 
     def after_another_change(given: list[tuple[Any, ...]]) -> list[bool | None]:
         rows("UPDATE registry_namespace SET version = version + 1 WHERE name = %s RETURNING 1", world.namespace)
-        return optimistic(given)
+        return insert(given)
 
-    monkeypatch.setattr(accepting, "_share", after_another_change)
+    monkeypatch.setattr(accepting, "_gathered", Gathered(after_another_change))
     assert task(world.accept().task_id)["state"] == "RECEIVED"
