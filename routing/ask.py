@@ -1,5 +1,6 @@
 """What a task asks of the routing: the facts that filters and strategies look at."""
 
+import datetime as dt
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,3 +35,4 @@ class Ask:
     call_path: tuple[str, ...] = ()  # agents that this task came through, oldest first
     loops_allowed: int = 1
     fits: Callable[[CapabilityView], bool] | None = None
+    now: dt.datetime | None = None  # for those that begin slowly; None = nobody does

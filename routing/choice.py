@@ -4,6 +4,7 @@ filters → traffic shares (a candidate by weight) → state shares (NEW, DEGRAD
 strategy's pick.
 """
 
+import datetime as dt
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from routing.strategies.base import Rand
 
 NEW_SHARE = 0.1  # of the traffic that new instances take while there are proven ones
 DEGRADED_WEIGHT = 0.3
+SLOW_START_S = 30.0  # for so long one that came online rises to its full share …
+SLOW_START_FROM = 0.1  # … from this
 SHOWN = 50  # instances named in a decision
 
 
@@ -66,7 +69,7 @@ def choose(ability: Ability | None, ask: Ask, loads: Load, rand: Rand) -> Choice
     if not usable:
         return _nobody(_decision(strategy, places, None), places)
     drawn = _by_weight(ability, usable, ask, rand)
-    instance = _of_session(drawn, ask) or REGISTRY[strategy].pick(_by_state(drawn, rand), ask, loads, rand)
+    instance = _of_session(drawn, ask) or REGISTRY[strategy].pick(_by_state(drawn, ask.now, rand), ask, loads, rand)
     candidate = next(seen.candidate for seen in drawn if seen.instance is instance)
     return Choice(candidate, instance, _decision(strategy, places, instance), ability.route)
 
@@ -113,13 +116,24 @@ def _draw(candidates: Sequence[CandidateView], at: float) -> CandidateView:
     return candidates[-1]
 
 
-def _by_state(drawn: list[Seen], rand: Rand) -> list[InstanceView]:
-    """New instances as a group take their small share; a degraded one takes part in a part of the picks."""
+def _by_state(drawn: list[Seen], now: dt.datetime | None, rand: Rand) -> list[InstanceView]:
+    """New instances as a group take their small share; one that is degraded, or online only since a moment, takes part
+    in a part of the picks."""
     new, proven = _new_and_proven(drawn)
     if new and (not proven or rand() < NEW_SHARE):
         return new
-    well = [one for one in proven if one.state != InstanceState.DEGRADED or rand() < DEGRADED_WEIGHT]
-    return well or proven
+    shares = [(one, _share(one, now)) for one in proven]
+    return [one for one, share in shares if share >= 1.0 or rand() < share] or proven
+
+
+def _share(one: InstanceView, now: dt.datetime | None) -> float:
+    """The share of picks that an instance takes part in."""
+    if one.state == InstanceState.DEGRADED:
+        return DEGRADED_WEIGHT
+    if one.state_since is None or now is None:
+        return 1.0
+    risen = (now - one.state_since).total_seconds() / SLOW_START_S
+    return SLOW_START_FROM + (1.0 - SLOW_START_FROM) * max(0.0, risen)
 
 
 def _new_and_proven(drawn: list[Seen]) -> tuple[list[InstanceView], list[InstanceView]]:

@@ -27,6 +27,7 @@ from routing import snapshot
 from routing.channels import REGISTRY
 from routing.engine.batches import Batches
 from routing.engine.keeper import Keeper
+from routing.engine.observing import Observer
 from routing.engine.secrets import SecretsCache
 from routing.engine.slots import Slots
 from routing.engine.trip import Trips
@@ -37,7 +38,6 @@ from routing.trip import Claimed
 
 log = logging.getLogger(__name__)
 
-ROOM = 2000
 DATABASE_THREADS = 5
 FAREWELL_S = 5.0
 
@@ -47,7 +47,7 @@ class Engine:
 
     def __init__(self, *, room: int | None = None):
         self.boot_id = uuid.uuid4()
-        self.room = room if room is not None else int(getattr(settings, "REACH_ENGINE_ROOM", ROOM))
+        self.room = settings.REACH_ENGINE_ROOM if room is None else room
         self._held = 0  # claimed and not yet done, reserved room included
         self._lock = threading.Lock()
         self._grace_s = 0.0
@@ -184,13 +184,17 @@ class Engine:
         secrets = SecretsCache(callback_secrets, snapshot.known_version, executor)
         self.deliverer = Deliverer(out, secrets.of, self._batches.tried.do, self._batches.postpone.do)
         channels = {name: make(out) for name, make in REGISTRY.items()}
-        self._trips = Trips(self.boot_id, self._batches, self._slots, channels, self.deliverer.submit, self._look_at)
+        observer = Observer(executor)
+        self._trips = Trips(
+            self.boot_id, self._batches, self._slots, channels, self.deliverer.submit, self._look_at, observer.note
+        )
         self._keeper = Keeper(self, self._batches, self.deliverer, executor)
         await self._keeper.start()
         self._ready.set()
         await self._stopping.wait()
         await self._drain()
         await self._keeper.stop()
+        await observer.stop()
         await self._loop.run_in_executor(executor, workers.farewell, self.boot_id)
         await out.close()
         executor.shutdown(wait=False)

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from common import clock
 from common.json import parse
 from routing.ask import Ask
 from routing.snapshot.model import Ability, CapabilityView
@@ -51,6 +52,7 @@ def ask_of(task: Claimed, request: Request, ability: Ability | None, left_ms: in
         prefer_local=request.prefer_local,
         call_path=tuple(task.call_path),
         fits=_Fit(bytes(request.payload)).fits if _schemas_differ(ability) else None,
+        now=clock.now(),
     )
 
 

@@ -66,7 +66,8 @@ class Prepared:
 
 
 class Trips:
-    """Makes trips. `deliver` gets the callbacks of ended tasks to deliver now, `retry_at` the time of a retry."""
+    """Makes trips. `deliver` gets the callbacks of ended tasks to deliver now, `retry_at` the time of a retry,
+    `observe` each call with its outcome and milliseconds."""
 
     def __init__(
         self,
@@ -76,9 +77,10 @@ class Trips:
         channels: dict[str, Channel],
         deliver: Callable[[Iterable[Due]], None],
         retry_at: Callable[[dt.datetime], None],
+        observe: Callable[[Sending, Outcome, float], None],
     ):
         self._boot_id, self._batches, self._slots, self._channels = boot_id, batches, slots, channels
-        self._deliver, self._retry_at = deliver, retry_at
+        self._deliver, self._retry_at, self._observe = deliver, retry_at, observe
 
     async def run(self, task: Claimed) -> None:
         """The whole trip of one task; what it comes to is on record when this returns."""
@@ -118,12 +120,15 @@ class Trips:
 
     async def call(self, sending: Sending) -> Outcome:
         """Send it; whatever the channel may throw is an outcome too."""
+        began = time.perf_counter()
         try:
-            return await self._channels[sending.dispatch.channel].send(sending)
+            outcome = await self._channels[sending.dispatch.channel].send(sending)
         except Exception as error:
             log.exception("a channel broke")
             message = f"The channel broke: {type(error).__name__}"
             return failed(TaskError.UNREACHABLE, Certainty.MAYBE_RAN, clock.now(), message)
+        self._observe(sending, outcome, (time.perf_counter() - began) * 1000)
+        return outcome
 
     async def handle(self, prepared: Prepared, outcome: Outcome) -> None:
         """Put on record what follows from the outcome."""

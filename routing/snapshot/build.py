@@ -125,6 +125,7 @@ def instance_view(row: InstanceRow, agents_max_concurrency: int | None) -> Insta
         version=row.version,
         labels=row.labels,
         state=row.state,
+        state_since=row.state_since,
         weight=row.weight,
         max_concurrency=row.max_concurrency if row.max_concurrency is not None else agents_max_concurrency,
         draining=row.draining,

@@ -20,6 +20,7 @@ class InstanceView:
     version: str = ""
     labels: dict[str, Any] = field(default_factory=dict)
     state: str = "ONLINE"
+    state_since: dt.datetime | None = None
     weight: int = 100
     max_concurrency: int | None = None
     draining: bool = False

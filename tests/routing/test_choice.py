@@ -1,5 +1,6 @@
 """Filters, shares, states, sessions and strategies, on snapshots made by hand."""
 
+import datetime as dt
 import random
 import uuid
 from collections import Counter
@@ -12,6 +13,7 @@ from routing.choice import Choice, NoChoice, choose
 from routing.loads import Loads
 from routing.snapshot import Ability, AgentView, CandidateView, CapabilityView, InstanceView, RouteView
 
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 TASK = uuid.UUID("01890a5d-ac96-774b-bcce-b302099a8057")
 
 
@@ -250,3 +252,15 @@ def test_released_slots_are_free_again():
     loads = busy(3)
     loads.release([("n", "a", "i1")] * 3)
     assert loads.inflight(("n", "a", "i1")) == 0
+
+
+@pytest.mark.parametrize(("seconds", "low", "high"), [(0, 0.03, 0.08), (15, 0.24, 0.31), (30, 0.48, 0.52)])
+def test_who_came_online_just_now_begins_slowly(seconds, low, high):
+    began = NOW - dt.timedelta(seconds=seconds)
+    view = ability(candidate("a", instance("old"), instance("back", state_since=began)))
+    assert low < shares(view, now=NOW)["back"] < high
+
+
+def test_who_begins_slowly_takes_everything_if_there_is_nobody_else():
+    view = ability(candidate("a", instance("back", state_since=NOW)))
+    assert chosen(view, now=NOW).instance.instance_id == "back"
