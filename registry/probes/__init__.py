@@ -1,8 +1,8 @@
 """Active health checks: one file a kind, one line in the table, one test file.
 
-A kind is `async probe(target, out) -> str`: what is wrong, or an empty text for healthy. Raising OutboundError or
-OSError says the same as a text; CannotProbe says that the check itself cannot be made,
-which is no fault of the instance.
+A kind is `async probe(target, out)`; it gives what is wrong, or an empty text for healthy, or Hollow. Raising
+OutboundError or OSError says the same as a text; CannotProbe says that the check itself cannot be made, which is no
+fault of the instance.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable
 from common.encoding import clean_text
 from common.outbound import Outbound, OutboundError
 from registry.probes import command, grpc, http, jsonrpc, synthetic, tcp
-from registry.probes.base import CannotProbe, Result, Target
+from registry.probes.base import CannotProbe, Hollow, Result, Target
 
 log = logging.getLogger(__name__)
 
 REASON_LIMIT = 500
 
-REGISTRY: dict[str, Callable[[Target, Outbound], Awaitable[str]]] = {
+REGISTRY: dict[str, Callable[[Target, Outbound], Awaitable[str | Hollow]]] = {
     "tcp": tcp.probe,
     "http": http.probe,
     "jsonrpc": jsonrpc.probe,
@@ -35,10 +35,13 @@ async def run(target: Target, out: Outbound) -> Result:
     """Probe once, within the target's time limit. Raises nothing."""
     started = time.perf_counter()
     ok: bool | None = False
+    hollow = False
     try:
         async with asyncio.timeout(target.timeout_s):
-            reason = await REGISTRY[target.kind](target, out)
-        ok = not reason
+            said = await REGISTRY[target.kind](target, out)
+        hollow = isinstance(said, Hollow)
+        reason = said.reason if isinstance(said, Hollow) else said
+        ok = hollow or not reason
     except TimeoutError:
         reason = f"no full answer within {target.timeout_s:g} s"
     except OutboundError as error:
@@ -50,4 +53,4 @@ async def run(target: Target, out: Outbound) -> Result:
     except Exception as error:
         log.exception("a probe of kind %s failed by itself", target.kind)
         ok, reason = None, f"the probe failed by itself ({type(error).__name__})"
-    return Result(ok, (time.perf_counter() - started) * 1000, clean_text(reason, REASON_LIMIT))
+    return Result(ok, (time.perf_counter() - started) * 1000, clean_text(reason, REASON_LIMIT), hollow)

@@ -42,6 +42,13 @@ def wrong_body(answer: Answer, expect: Mapping[str, Any]) -> str:
     return ""
 
 
+def says_no_parts(answer: Answer) -> bool:
+    """Whether a body speaks of the whole only, as `{"status":"ok"}` does: nothing inside stands for a dependency."""
+    value = parsed(answer)
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return not any(isinstance(part, dict | list) for part in inside)
+
+
 def parsed(answer: Answer) -> Any:
     """The body's JSON value; a value that equals nothing if it is none, or was cut."""
     if answer.truncated:

@@ -9,7 +9,7 @@ from registry.probes.base import Result, Target
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One instance taken to be probed. `good_for_s` = how long it may wait for its turn; `problem` = why it cannot be
-    probed at all, and then there is no target."""
+    probed at all, and then there is no target; `warned` = the owner was told that the check is hollow."""
 
     instance_pk: int
     at: datetime
@@ -20,6 +20,7 @@ class Claim:
     good_for_s: float
     target: Target | None
     problem: str = ""
+    warned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,15 @@ _WEBSOCKET = re.compile("^ws", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is to be probed: an instance's own addresses, and its agent's `spec` (the manifest's)."""
+    """What is to be probed: an instance's own addresses, and its agent's `spec` (the manifest's). `warned` = its
+    owner was told that the health check is hollow."""
 
     namespace: str
     agent_id: str
     invoke_url: str
     health_url: str
     spec: Mapping[str, Any]
+    warned: bool = False
 
     @property
     def probe(self) -> Mapping[str, Any]:
@@ -88,6 +90,7 @@ def target_of(
         service=probe.get("service") or "",
         command=probe.get("command") or "",
         sample=sample,
+        has_dependencies=any(one.get("dependencies") for one in subject.spec.get("capabilities") or ()),
     )
 
 

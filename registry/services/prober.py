@@ -113,7 +113,8 @@ class Prober:
         self._pools[suspect].add(claims)
 
     async def _probe(self, claim: Claim) -> None:
-        self._found.append(Found(claim, await self._result(claim)))
+        found = Found(claim, await self._result(claim))
+        self._found.append(found)  # looked up after the wait: meanwhile the list may have become a batch
         if self._writing is None or self._writing.done():
             self._writing = self._loop.create_task(self._write())
 

@@ -43,6 +43,12 @@ FROM unnest(%(ids)s::bigint[], %(claimed)s::timestamptz[], %(due)s::timestamptz[
     %(failures)s::int[], %(successes)s::int[]) AS r (id, claimed, due, reason, failures, successes)
 WHERE i.id = r.id AND i.probe_claimed_at = r.claimed RETURNING i.id"""
 
+HOLLOW = {
+    "pointer": "/spec/probe",
+    "code": "HOLLOW_HEALTH_CHECK",
+    "message": "the health check says nothing of the declared dependencies, so it stays good when they are down",
+}
+
 
 def tick(now: datetime) -> int:
     """Take what is due and this process has room for, and probe it in the background; returns how many were taken."""
@@ -74,6 +80,8 @@ def record(found: Sequence[Found], now: datetime) -> list[Found]:
     for claim, result in ((one.claim, one.result) for one in kept):
         if result.ok is not None:
             evidence.probed(claim.instance_pk, result.ok, round(result.ms, 1), result.reason, now, PROBER)
+            if result.ok and result.hollow != claim.warned:
+                _warn(claim.instance_pk, result.hollow)
     return kept
 
 
@@ -161,11 +169,12 @@ def _claim(row: Instance, subject: Subject, target: Target | CannotProbe, now: d
         good_for_s=interval_s,
         target=None if isinstance(target, CannotProbe) else target,
         problem=str(target) if isinstance(target, CannotProbe) else "",
+        warned=subject.warned,
     )
 
 
 def _subjects(rows: Sequence[Instance]) -> dict[int, Subject]:
-    agents = Agent.objects.only("namespace", "agent_id", "manifest").in_bulk({row.agent_id for row in rows})
+    agents = Agent.objects.only("namespace", "agent_id", "manifest", "warnings").in_bulk({row.agent_id for row in rows})
     return {
         row.pk: Subject(
             namespace=agents[row.agent_id].namespace_id,
@@ -173,6 +182,7 @@ def _subjects(rows: Sequence[Instance]) -> dict[int, Subject]:
             invoke_url=row.invoke_url,
             health_url=row.health_url,
             spec=agents[row.agent_id].manifest.get("spec") or {},
+            warned=any(one["code"] == HOLLOW["code"] for one in agents[row.agent_id].warnings),
         )
         for row in rows
     }
@@ -209,6 +219,15 @@ def _secrets(namespace: str, agent_id: str) -> dict[str, str]:
 def _output_schemas(namespace: str, agent_id: str) -> dict[str, Any]:
     rows = Capability.objects.filter(agent__namespace=namespace, agent__agent_id=agent_id)
     return dict(rows.values_list("name", "output_schema"))
+
+
+def _warn(instance_pk: int, hollow: bool) -> None:
+    """Tell the owner with the manifest's other warnings, until the check is better."""
+    with transaction.atomic():
+        agent = Agent.objects.select_for_update(no_key=True).get(instances=instance_pk)
+        others = [one for one in agent.warnings if one["code"] != HOLLOW["code"]]
+        agent.warnings = [*others, HOLLOW] if hollow else others
+        agent.save(update_fields=["warnings"])
 
 
 def _write(found: Sequence[Found], now: datetime) -> set[int]:

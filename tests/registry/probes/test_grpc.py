@@ -1,9 +1,9 @@
 import asyncio
 import sys
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
 
 from tests.registry.probes.probing import against, answer, probed
 

@@ -74,3 +74,15 @@ def test_a_forbidden_address_is_not_asked():
 
 def test_no_http_is_unhealthy():
     assert against(lambda _: b"\x00\x00\x12\x04not http").ok is False
+
+
+@pytest.mark.parametrize("body", ['{"status": "ok"}', "ok", "[]"])
+def test_a_check_without_a_word_on_dependencies_is_hollow(body):
+    result = against(lambda _: answer(body), has_dependencies=True)
+    assert (result.ok, result.hollow) == (True, True)
+    assert against(lambda _: answer(body)).hollow is False
+
+
+def test_a_check_that_names_parts_is_not_hollow():
+    body = '{"status": "ok", "checks": {"database": "ok"}}'
+    assert against(lambda _: answer(body), has_dependencies=True).hollow is False

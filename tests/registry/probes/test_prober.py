@@ -127,3 +127,10 @@ def test_a_store_that_fails_does_not_stop_later_results(town):
 def test_what_cannot_be_probed_is_a_result_without_a_verdict(town):
     here = town()
     assert here.prober.run(replace(CLAIM, target=None, problem="no key")) == Result(None, 0.0, "no key")
+
+
+def test_every_result_is_kept_once(town):
+    here = town()
+    here.prober.submit(claims(300, "http"), suspect=False)
+    here.wait(lambda: len(here.found) == 300)
+    assert sorted(one.claim.instance_pk for one in here.found) == list(range(300))

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from common.clock import now
-from registry.models import Instance
+from registry.models import Agent, Instance
 from registry.probes import Result
 from registry.probes.claims import Found
 from registry.services import evidence, probing
@@ -157,3 +157,11 @@ def test_only_the_agent_itself_and_operators_may_probe(instance, client_with, ag
     assert agent("POST", "/v1/agents/a2/instances/i1/probe").status_code == 404
     assert operator("POST", f"{AGENT}/instances/none/probe?namespace={namespace}").status_code == 404
     assert operator("POST", f"{AGENT}/instances/i1/probe?namespace={namespace}").status_code == 200
+
+
+def test_a_hollow_check_earns_its_owner_a_warning_until_it_is_better(instance):
+    codes = lambda: [one["code"] for one in Agent.objects.get(pk=instance.agent_id).warnings]  # noqa: E731
+    probe_with(Result(True, 1.0, "healthy, but", hollow=True), later(0), instance)
+    assert codes() == ["HOLLOW_HEALTH_CHECK"]
+    probe_with(GOOD, later(60), instance)
+    assert codes() == []
