@@ -20,12 +20,13 @@ import hashlib
 import hmac
 import re
 import secrets
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from standardwebhooks import Webhook
+
+from common.ids import random_hex
 
 COMPONENTS = ("@method", "@path", "@query", "content-digest")
 ALGORITHM = "hmac-sha256"
@@ -196,7 +197,7 @@ def _mac(secret: str, base: bytes) -> bytes:
 
 def new_nonce() -> str:
     """32 random hex digits."""
-    return uuid.uuid4().hex
+    return random_hex(32)
 
 
 def new_webhook_secret() -> str:

@@ -1,5 +1,7 @@
 """Ids and times."""
 
+import json
+import os
 import threading
 import uuid
 from datetime import UTC, datetime, timedelta, timezone
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common import clock, ids
+from common.signing import new_nonce
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -50,6 +53,30 @@ def test_a_sibling_shares_the_milliseconds():
 def test_the_floor_is_the_lowest_id_of_its_millisecond():
     assert ids.floor_id(AT) <= ids.uuid7(AT) < ids.floor_id(AT + timedelta(milliseconds=1))
     assert (ids.floor_id(AT).version, ids.time_of(ids.floor_id(AT))) == (7, AT.replace(microsecond=678000))
+
+
+def ids_made_by_a_forked_child(id: uuid.UUID) -> list[str]:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        made = [ids.sibling(id), ids.uuid7(AT), ids.new_trace_id(), ids.random_hex(16), new_nonce()]
+        os.write(writer, json.dumps([str(one) for one in made]).encode())
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as pipe:
+        return json.load(pipe)
+
+
+def test_forked_processes_make_different_ids():
+    id = ids.uuid7(AT)
+    first, second = ids_made_by_a_forked_child(id), ids_made_by_a_forked_child(id)
+    assert len(first) == 5
+    assert not set(first) & set(second)
+
+
+def test_random_digits_are_as_many_as_asked_for():
+    assert {len(ids.random_hex(16)) for _ in range(2000)} == {16}
 
 
 @pytest.mark.parametrize("text", [str(uuid.UUID(int=2**127)), str(ids.uuid7()).upper()])
