@@ -52,6 +52,8 @@ HOLLOW = {
 
 def tick(now: datetime) -> int:
     """Take what is due and this process has room for, and probe it in the background; returns how many were taken."""
+    if not _due(now).exists():  # most ticks end here, with one short query
+        return 0
     prober = running_prober()
     taken = 0
     for suspect in (False, True):
@@ -66,8 +68,7 @@ def tick(now: datetime) -> int:
 def claim(now: datetime, *, suspect: bool, limit: int) -> list[Claim]:
     """Take at most `limit` instances that are due: those that were well at their last probe, or the suspects."""
     with transaction.atomic():
-        due = Instance.objects.filter(left_at=None, probe_due_at__lte=now)
-        due = due.filter(probe_failures__gt=0) if suspect else due.filter(probe_failures=0)
+        due = _due(now).filter(probe_failures__gt=0) if suspect else _due(now).filter(probe_failures=0)
         rows = list(_locked(due.order_by("probe_due_at"))[:limit])
         return _take(rows, now) if rows else []
 
@@ -131,6 +132,10 @@ def stop() -> None:
     if _prober is not None:
         _prober.stop()
         _prober = None
+
+
+def _due(now: datetime) -> QuerySet[Instance]:
+    return Instance.objects.filter(left_at=None, probe_due_at__lte=now)
 
 
 def _locked(rows: QuerySet[Instance], *, wait: bool = False) -> QuerySet[Instance]:
