@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 from common.clock import millis
 
-_CANONICAL = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_CANONICAL = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
 _VERSION_AND_VARIANT = 7 << 76 | 0b10 << 62
@@ -82,7 +82,7 @@ def floor_id(at: datetime) -> uuid.UUID:
 
 
 def parse_id(text: object) -> uuid.UUID | None:
-    """The UUID of a canonical 36-character spelling in either case; None for every other spelling or type."""
+    """The UUID of the canonical spelling, 36 characters in lower case; None for every other spelling or type."""
     if not isinstance(text, str) or _CANONICAL.fullmatch(text) is None:
         return None
     return uuid.UUID(text)

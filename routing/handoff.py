@@ -75,7 +75,8 @@ class TaskEvents:
             gone.cancel()
 
     async def _stream(self, send: Send, gone: "asyncio.Future[Any]") -> None:
-        hub, end, seen = endings.hub(), time.monotonic() + LIFETIME_S, self.after
+        hub, end = endings.hub(), time.monotonic() + LIFETIME_S
+        seen = await _read(resume_from, self.task_id, self.after)
         while not gone.done() and time.monotonic() < end:
             events, more, ended = await _read(events_after, self.task_id, seen)
             if events:
@@ -93,6 +94,12 @@ def task_document(task_id: uuid.UUID) -> bytes:
     if row is None:
         raise LookupError(task_id)
     return documents.task_document(row)
+
+
+@robust(patience=5.0)
+def resume_from(task_id: uuid.UUID, after: int) -> int:
+    """`after`, or 0 where the task has had no such event: then the whole story is the safe answer."""
+    return after if Task.objects.filter(id=task_id, seq__gte=after).exists() else 0
 
 
 @robust(patience=5.0)

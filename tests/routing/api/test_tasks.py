@@ -41,8 +41,8 @@ def test_anothers_task_is_404(platform, submit, method, action):
     problem(platform.another()(method, f"/v1/tasks/{submit()}{action}"), 404, "NOT_FOUND")
 
 
-def test_an_id_in_upper_case_is_the_same_id(shop, submit):
-    assert shop("GET", f"/v1/tasks/{submit().upper()}").status_code == 200
+def test_an_id_in_upper_case_is_unknown(shop, submit):
+    assert shop("GET", f"/v1/tasks/{submit().upper()}").status_code == 404
 
 
 def test_a_task_whose_time_is_over_ends_when_it_is_read(shop, submit, monkeypatch):

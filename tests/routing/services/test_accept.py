@@ -204,14 +204,6 @@ def test_a_newer_registry_is_read_before_the_task_is_accepted(world: World, monk
     assert asked == [7]
 
 
-def test_a_registry_that_never_rests_is_told_as_not_ready(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accepting, "namespace_version", lambda namespace: 9)
-    Namespace.objects.filter(pk=world.namespace).update(version=8)
-    with pytest.raises(NotReady):
-        world.accept()
-    assert rows("SELECT id FROM routing_task WHERE namespace = %s", world.namespace) == []
-
-
 def test_a_registry_that_never_rests_keeps_nobody_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     insert = accepting._insert_all
 
