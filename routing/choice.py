@@ -87,7 +87,7 @@ def _keep_local(places: list[_Place], ask: Ask) -> None:
     if any(place.seen.instance.region == ask.prefer_local for place in usable):
         for place in usable:
             if place.seen.instance.region != ask.prefer_local:
-                place.rejected = "OTHER_REGION"
+                place.rejected = "REGION"
 
 
 def _by_weight(ability: Ability, usable: list[Seen], ask: Ask, rand: Rand) -> list[Seen]:

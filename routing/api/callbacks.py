@@ -6,14 +6,13 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from callbacks import services as callbacks
 from common.clock import now, parse_time
 from common.errors import Invalid
 from registry.api.parsing import json_object
 from registry.permissions import HasScope, namespace_of, principal_of
-from registry.services import audit
 from routing.api import bodies, described
 from routing.api.reading import json_answer
+from routing.services.redeliver import redeliver_many
 
 
 class RedeliverManyView(APIView):
@@ -22,21 +21,17 @@ class RedeliverManyView(APIView):
     @described.REDELIVER_MANY
     def post(self, request: Request) -> HttpResponse:
         body, at = json_object(request, bodies.redeliver_filter), now()
-        namespace = namespace_of(request)
-        given = {"client": body.get("client"), "state": body.get("state", "DEAD")}
-        ids = callbacks.redeliver_matching(
-            namespace, **given, since=_time(body, "from"), until=_time(body, "to"), now=at
-        )
-        audit.record(
+        count = redeliver_many(
+            namespace_of(request),
             str(principal_of(request)),
-            "callback.redeliver",
-            f"namespace:{namespace}",
-            namespace=namespace,
-            after={**body, "count": len(ids)},
+            at,
+            client=body.get("client"),
+            state=body.get("state", "DEAD"),
+            since=_time(body, "from"),
+            until=_time(body, "to"),
             ip=request.META.get("REMOTE_ADDR", ""),
-            now=at,
         )
-        return json_answer({"count": len(ids)}, 202)
+        return json_answer({"count": count}, 202)
 
 
 def _time(body: dict[str, str], name: str) -> dt.datetime | None:

@@ -4,7 +4,6 @@ import asyncio
 import dataclasses
 import datetime as dt
 
-import aiohttp
 from django.conf import settings
 
 from common import clock, outbound
@@ -65,11 +64,6 @@ def unanswered(error: OutboundError, now: dt.datetime) -> Outcome:
     message = f"{error.kind}: {error.message}"
     if error.kind == outbound.TIMEOUT:
         return failed(TaskError.TIMEOUT, certainty, now, f"The agent did not answer in time ({error.message}).")
-    if error.kind == outbound.TOO_LARGE or (error.kind == outbound.BROKEN and _answer_had_begun(error)):
+    if error.kind == outbound.TOO_LARGE or (error.kind == outbound.BROKEN and error.answered):
         return failed(TaskError.BAD_RESPONSE, Certainty.RAN, now, f"The agent's answer was not whole: {message}")
     return failed(TaskError.UNREACHABLE, certainty, now, f"The agent could not be reached: {message}")
-
-
-def _answer_had_begun(error: OutboundError) -> bool:
-    """Whether bytes of an answer came: cut off in the middle, or no HTTP."""
-    return isinstance(error.__context__, aiohttp.ClientPayloadError | aiohttp.ClientResponseError)

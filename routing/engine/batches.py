@@ -4,7 +4,7 @@ import datetime as dt
 import time
 import uuid
 from concurrent.futures import Executor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from callbacks import services as callbacks
 from callbacks.messages import Due, Tried
@@ -19,7 +19,7 @@ from routing.trip import Dispatch, Settled, Settlement
 POSTPONED = dt.timedelta(seconds=5)
 
 Made = TypeVar("Made")
-PutBack = tuple[uuid.UUID, dt.datetime, str | None]
+PutBack = tuple[uuid.UUID, dt.datetime, dict[str, Any] | None]
 
 
 class Batches:

@@ -37,9 +37,6 @@ class Keeper:
     def __init__(self, engine: "Engine", batches: Batches, deliverer: Deliverer, executor: Executor):
         self._engine, self._batches, self._deliverer, self._executor = engine, batches, deliverer, executor
         self.look = asyncio.Event()
-        self._renewed_at = float("-inf")
-        # After a lapse everybody's lease may have lapsed with the database: let the living renew before they are swept.
-        self._sweep_from = float("-inf")
         self._lease_thread = ThreadPoolExecutor(1, "engine-lease")  # a lease must not wait behind slow batches
         self._duties: list[asyncio.Task[None]] = []
         self._watchdog = Watchdog(engine, batches)
@@ -71,9 +68,6 @@ class Keeper:
     async def _renew(self) -> None:
         renew = partial(workers.renew, self._engine.boot_id, self._engine.held, self._batches.progress_at)
         await asyncio.get_running_loop().run_in_executor(self._lease_thread, renew)
-        if time.monotonic() - self._renewed_at > workers.LEASE_S:
-            self._sweep_from = time.monotonic() + workers.LEASE_S
-        self._renewed_at = time.monotonic()
 
     async def _look(self) -> None:
         await self._on_thread(self._engine.claim_due)
@@ -84,8 +78,8 @@ class Keeper:
             self._deliverer.submit(due)
 
     async def _sweep(self) -> None:
-        if time.monotonic() < self._sweep_from:
-            return
+        if not workers.contact.is_steady(time.monotonic()):
+            return  # a worker that comes back with an answer is given the time to write it down
         await asyncio.sleep(random.random())  # noqa: S311 - workers started together need not sweep together
         await self._on_thread(sweep, clock.now())
 

@@ -166,8 +166,9 @@ class Trips:
             give_up = GiveUp(TaskState.FAILED, choice.reason, _NOBODY[choice.reason], retryable=True)
         else:
             due_at = min(now + _look_again(now - task.created_at), task.deadline_at)
-            reason = None if choice.why == task.waited_for else choice.why
-            await self._until_recorded(lambda: self._batches.put_back.do((task.task_id, due_at, reason)))
+            known = choice.why == task.waited_for
+            detail = None if known else {"reason": choice.why, "decision": choice.decision}
+            await self._until_recorded(lambda: self._batches.put_back.do((task.task_id, due_at, detail)))
             return
         await self._settle(Settlement(task.task_id, 0, give_up, None, now, worker=self._boot_id))
 

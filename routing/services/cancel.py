@@ -3,16 +3,19 @@
 import datetime as dt
 import uuid
 
-from common.database import hot_cursor
+from django.db import transaction
+
+from common.database import hot_cursor, robust
 from common.errors import NotFound, NotReady, StateConflict
 from registry.services import audit
 from routing.services import moves
 from routing.services.moves import Ending, Match, Move
-from routing.states import FINAL, TaskError, TaskState
+from routing.states import TaskError, TaskState
 
-_TRIES = 20  # events that may come in between
+_LOOK = "SELECT namespace, state, outcome FROM routing_task WHERE id = %s FOR UPDATE"
 
 
+@robust(patience=2.0)
 def cancel(task_id: uuid.UUID, actor: str, now: dt.datetime, *, ip: str = "") -> None:
     """End the task as CANCELLED, with its event and its callback; nothing is sent for it any more.
 
@@ -20,21 +23,15 @@ def cancel(task_id: uuid.UUID, actor: str, now: dt.datetime, *, ip: str = "") ->
     """
     ending = Ending(TaskError.CANCELLED, f"It was cancelled by {actor}.")
     move = Move(task_id, TaskState.CANCELLED, now, Match.SEQ, error=ending, detail={"actor": actor})
-    for _ in range(_TRIES):
-        [settled] = moves.apply([move])
-        if settled.applied:
-            audit.record(actor, "task.cancel", f"task:{task_id}", namespace=_look(task_id)[0], ip=ip, now=now)
-            return
-        _, state = _look(task_id)
-        if state in FINAL:
+    with transaction.atomic(), hot_cursor() as cursor:
+        row = cursor.execute(_LOOK, [task_id]).fetchone()
+        if row is None:
+            raise NotFound
+        namespace, state, outcome = row
+        if outcome is not None:
             raise StateConflict(f"the task has ended as {state}")
-    raise NotReady
-
-
-def _look(task_id: uuid.UUID) -> tuple[str, str]:
-    """Namespace and state; raises NotFound."""
-    with hot_cursor() as cursor:
-        row = cursor.execute("SELECT namespace, state FROM routing_task WHERE id = %s", [task_id]).fetchone()
-    if row is None:
-        raise NotFound
-    return row[0], row[1]
+        [settled] = moves.apply([move])
+        if not settled.applied:
+            raise NotReady
+        changed = {"before": {"state": state}, "after": {"state": settled.state}}
+        audit.record(actor, "task.cancel", f"task:{task_id}", namespace=namespace, **changed, ip=ip, now=now)

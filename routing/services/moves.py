@@ -159,7 +159,8 @@ def apply(moves: Sequence[Move], *, node: str | None = None, lease_callbacks: bo
         settled += in_halves(
             lambda part: _apply(part, node or here(), lease_callbacks), batch, _spoiled(node, lease_callbacks)
         )
-    endings.publish(one.task_id for one in settled if one.applied and one.state in FINAL)
+    ended = [one.task_id for one in settled if one.applied and one.state in FINAL]
+    transaction.on_commit(lambda: endings.publish(ended))
     return settled
 
 

@@ -12,9 +12,14 @@ TABLES = (
     "routing_task", "routing_taskbody", "routing_attempt", "routing_event", "callbacks_callback", "callbacks_delivery",
 )  # fmt: skip
 _CHUNK = 5000
-_FORGET = """
-DELETE FROM routing_idempotency WHERE (namespace, client, correlation_id) IN (
-  SELECT namespace, client, correlation_id FROM routing_idempotency WHERE task_id < %(oldest)s LIMIT %(chunk)s)"""
+_KEY = "namespace, client, correlation_id"
+_PAGE = f"""
+WITH page AS MATERIALIZED (
+  SELECT {_KEY}, task_id FROM routing_idempotency WHERE ({_KEY}) > (%s, %s, %s) ORDER BY {_KEY} LIMIT {_CHUNK}
+), gone AS (
+  DELETE FROM routing_idempotency WHERE ({_KEY}) IN (SELECT {_KEY} FROM page WHERE task_id < %s)
+)
+SELECT {_KEY} FROM page ORDER BY {_KEY} DESC LIMIT 1"""  # noqa: S608 - made of constants
 _LIVE = "SELECT min(id::text)::uuid FROM routing_task WHERE outcome IS NULL AND id < %(oldest)s"
 
 
@@ -39,9 +44,8 @@ def drop_old(now: dt.datetime, days: int) -> int:
 
 
 def _forget_before(oldest: dt.datetime) -> None:
-    """In pieces, so that no transaction is long."""
-    while True:
+    """Page by page through the primary key: no transaction is long, and each row is looked at once."""
+    last: tuple[str, ...] | None = ("", "", "")
+    while last is not None:
         with hot_cursor() as cursor:
-            cursor.execute(_FORGET, {"oldest": floor_id(oldest), "chunk": _CHUNK})
-            if cursor.rowcount < _CHUNK:
-                return
+            last = cursor.execute(_PAGE, [*last, floor_id(oldest)]).fetchone()

@@ -1,6 +1,12 @@
-"""One lease a worker, by the database's clock, covers everything that the worker holds."""
+"""One lease a worker, by the database's clock, covers everything that the worker holds.
+
+A lapsed lease means a dead worker only to who was in touch with the database all the while: after an outage the living
+need a moment to renew, and whoever comes back first must not take over their work.
+"""
 
 import datetime as dt
+import threading
+import time
 import uuid
 
 from common.clock import now
@@ -9,7 +15,10 @@ from routing import queue
 from routing.services.node import here
 
 LEASE_S = 10
-RESTART_GRACE_S = LEASE_S  # after a restart of the database the living need a moment to renew
+MARGIN_S = 2  # for a renewal that is under way
+RESTART_GRACE_S = LEASE_S
+STEADY_S = LEASE_S
+GAP_S = 7.0  # with the 3 s between renewals and the next one's tries no lease lapses in a shorter outage
 
 _RENEW = """
 INSERT INTO routing_worker (boot_id, node, started_at, expires_at, progress_at, inflight)
@@ -18,7 +27,7 @@ ON CONFLICT (boot_id) DO UPDATE SET expires_at = excluded.expires_at, inflight =
   progress_at = coalesce(excluded.progress_at, routing_worker.progress_at)"""
 _LEAVE = "UPDATE routing_worker SET expires_at = now(), inflight = 0 WHERE boot_id = %(boot)s"
 _DEAD = """
-SELECT boot_id FROM routing_worker WHERE expires_at <= now()
+SELECT boot_id FROM routing_worker WHERE expires_at <= now() - %(margin)s * interval '1 second'
   AND pg_postmaster_start_time() <= now() - %(grace)s * interval '1 second'"""
 _FORGET = """
 DELETE FROM routing_worker w WHERE expires_at < now() - interval '1 day'
@@ -34,6 +43,28 @@ UPDATE routing_task t SET waiting = true, due_at = least(t.due_at, %(now)s)
 FROM held WHERE t.id = held.id AND t.id = ANY (ARRAY(SELECT id FROM held)) RETURNING t.id"""
 
 
+class Contact:
+    """For how long this process has been in touch with the database without a gap."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._since = self._last = float("-inf")
+
+    def note(self, moment: float) -> None:
+        """The database answered at this monotonic moment."""
+        with self._lock:
+            if moment - self._last > GAP_S:
+                self._since = moment
+            self._last = max(self._last, moment)
+
+    def is_steady(self, moment: float) -> bool:
+        """Whether every living worker has had the time to renew."""
+        return moment - self._last <= GAP_S and moment - self._since >= STEADY_S
+
+
+contact = Contact()
+
+
 @robust(patience=5.0)
 def renew(
     boot_id: uuid.UUID, inflight: int, progress_at: dt.datetime | None = None, *, node: str | None = None
@@ -44,6 +75,7 @@ def renew(
     }  # fmt: skip
     with hot_cursor() as cursor:
         cursor.execute(_RENEW, values, prepare=True)
+    contact.note(time.monotonic())
 
 
 @robust(patience=5.0)
@@ -58,10 +90,13 @@ def farewell(boot_id: uuid.UUID) -> list[uuid.UUID]:
 
 @robust(patience=2.0)
 def dead() -> list[uuid.UUID]:
-    """The workers whose lease has lapsed."""
+    """The workers whose lease has lapsed; none while this process cannot tell (after a start or an outage)."""
     with hot_cursor() as cursor:
         cursor.execute(_FORGET)
-        return [row[0] for row in cursor.execute(_DEAD, {"grace": RESTART_GRACE_S}).fetchall()]
+        lapsed = cursor.execute(_DEAD, {"margin": MARGIN_S, "grace": RESTART_GRACE_S}).fetchall()
+    answered = time.monotonic()
+    contact.note(answered)  # first: an answer that was long under way is itself the gap
+    return [row[0] for row in lapsed] if contact.is_steady(answered) else []
 
 
 @robust(patience=2.0)

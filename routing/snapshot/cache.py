@@ -1,4 +1,4 @@
-"""This process's snapshots, kept fresh by hints and by one query a second."""
+"""This process's snapshots, kept fresh by hints and by one query each `REACH_ROUTE_CACHE_MS`."""
 
 import logging
 import os
@@ -6,6 +6,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 
+from django.conf import settings
 from django.db import close_old_connections, connection
 
 from common import broadcast
@@ -17,7 +18,7 @@ from routing.snapshot.model import Snapshot
 log = logging.getLogger(__name__)
 
 CHANNEL = "changes"
-POLL_S = 1.0
+MIN_POLL_S = 0.1
 
 
 class Cache:
@@ -31,7 +32,7 @@ class Cache:
         self._watcher: Watcher | None = None
 
     def current(self, namespace: str) -> Snapshot:
-        """The snapshot at hand, at most about a second old; read from the database only if there is none yet."""
+        """The snapshot at hand, at most about `poll_s()` old; read from the database only if there is none yet."""
         return self._snapshots.get(namespace) or self.at_least(namespace, 0)
 
     def at_least(self, namespace: str, version: int) -> Snapshot:
@@ -80,7 +81,7 @@ class Cache:
 
 
 class Watcher(threading.Thread):
-    """Refreshes a cache each second, and at once when a hint says that something changed."""
+    """Refreshes a cache each `REACH_ROUTE_CACHE_MS`, and at once when a hint says that something changed."""
 
     def __init__(self, cache: Cache):
         super().__init__(name="snapshots", daemon=True)
@@ -90,7 +91,7 @@ class Watcher(threading.Thread):
     def run(self) -> None:
         broadcast.Listener([CHANNEL], self._heard, self._look.set).start()
         while True:
-            self._look.wait(POLL_S)
+            self._look.wait(poll_s())
             self._look.clear()
             try:
                 close_old_connections()
@@ -102,6 +103,11 @@ class Watcher(threading.Thread):
     def _heard(self, _channel: str, message: object) -> None:
         if isinstance(message, dict) and self._cache.is_old(message.get("namespace"), message.get("version")):
             self._look.set()
+
+
+def poll_s() -> float:
+    """Seconds between two looks for changes."""
+    return max(settings.REACH_ROUTE_CACHE_MS / 1000, MIN_POLL_S)
 
 
 _cache = Cache()
@@ -117,7 +123,7 @@ os.register_at_fork(after_in_child=_renew_after_fork)
 
 
 def current(namespace: str) -> Snapshot:
-    """This process's snapshot of the namespace, at most about a second old."""
+    """This process's snapshot of the namespace, at most about `poll_s()` old."""
     return _cache.current(namespace)
 
 

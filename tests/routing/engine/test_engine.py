@@ -4,11 +4,13 @@ import asyncio
 import datetime as dt
 import time
 
+import pytest
 from aiohttp import web
 
 from common import clock
 from common.json import parse
 from common.signing import verify
+from insight.journey import journey
 from tests.routing.engine.local import Received, wait_until
 
 
@@ -125,6 +127,39 @@ def test_a_task_waits_for_somebody_and_uses_no_attempt(engine, town):
     [row] = town.ended(task_id)
     assert (row["state"], row["attempts"]) == ("SUCCEEDED", 1)
     assert town.events(task_id).count("WAITING") == 1
+
+
+WORDS = {
+    "OFFLINE": "it is offline",
+    "BUSY": "it works on as much as it may",
+    "NO_INSTANCE": "no instance is registered",
+}
+
+
+@pytest.mark.parametrize("reason", WORDS)
+def test_a_waiting_tasks_journey_names_the_reason_as_a_code_and_in_plain_words(engine, town, reason):
+    async def hang(_: Received) -> web.Response:
+        await asyncio.sleep(3)
+        return web.json_response({})
+
+    town.agent.answer = hang
+    instance = town.instance()
+    if reason == "BUSY":
+        town.change(instance, max_concurrency=1)
+        engine.claim([town.submit()])
+        town.agent.wait_for(1)
+    elif reason == "OFFLINE":
+        town.change(instance, state="OFFLINE")
+    else:
+        town.remove(instance)
+    task_id = town.submit()
+    engine.claim([task_id])
+    wait_until(lambda: "WAITING" in town.events(task_id))
+    found = journey(task_id, clock.now())
+    assert found["events"][-1]["detail"]["reason"] == reason
+    [decision] = found["decisions"]
+    assert [one["rejected"] for one in decision["candidates"]] == ([reason] if reason != "NO_INSTANCE" else [])
+    assert WORDS[reason] in found["summary"]["cause"]["en"]
 
 
 def test_a_busy_instance_is_never_given_more_than_its_share(engine, town):

@@ -53,6 +53,11 @@ class Town:
             Instance.objects.filter(pk=instance.pk).update(**fields)
             touch(self.namespace)
 
+    def remove(self, instance: Instance) -> None:
+        with transaction.atomic():
+            instance.delete()
+            touch(self.namespace)
+
     def instance(self) -> Instance:
         return Instance.objects.get(agent__namespace=self.namespace)
 

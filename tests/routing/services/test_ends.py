@@ -2,6 +2,7 @@
 
 import datetime as dt
 import uuid
+from json import loads
 
 import pytest
 
@@ -12,6 +13,7 @@ from routing.services import sweep, workers
 from routing.services.cancel import cancel
 from routing.services.claim import claim
 from routing.services.dispatch import dispatch
+from routing.services.redeliver import redeliver
 from routing.services.retry import retry
 from routing.services.waiting import put_back
 from routing.states import TaskState
@@ -24,12 +26,13 @@ CALLBACK = {"type": "http", "url": "https://shop.example/cb"}
 
 def lapse(boot: uuid.UUID) -> None:
     workers.renew(boot, 1)
-    rows("UPDATE routing_worker SET expires_at = now() - interval '1 second' WHERE boot_id = %s RETURNING 1", boot)
+    rows("UPDATE routing_worker SET expires_at = now() - interval '1 minute' WHERE boot_id = %s RETURNING 1", boot)
 
 
 @pytest.fixture(autouse=True)
 def _long_running_database(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "RESTART_GRACE_S", 0)
+    monkeypatch.setattr(workers, "STEADY_S", 0)
 
 
 def test_a_cancelled_task_is_not_sent_and_is_called_back_once(world: World) -> None:
@@ -41,6 +44,25 @@ def test_a_cancelled_task_is_not_sent_and_is_called_back_once(world: World) -> N
     with pytest.raises(StateConflict):
         cancel(held.task_id, "support", clock.now())
     assert len(callbacks_of(held.task_id)) == 1
+
+
+def test_who_steers_a_task_from_where_is_on_record_once(world: World) -> None:
+    task_id = world.accept(callback=CALLBACK).task_id
+    cancel(task_id, "user:ann", clock.now(), ip="10.0.0.7")
+    retry(task_id, "user:ann", clock.now(), ip="10.0.0.7")
+    cancel(task_id, "user:ann", clock.now(), ip="10.0.0.7")
+    rows("UPDATE callbacks_callback SET state = 'DEAD', due_at = NULL WHERE subject_id = %s RETURNING 1", task_id)
+    redeliver(task_id, "user:ann", clock.now(), ip="10.0.0.7")
+    lines = rows("SELECT * FROM registry_audit WHERE object = %s ORDER BY id", f"task:{task_id}")
+    assert {(line["actor"], line["ip"], line["namespace"]) for line in lines} == {
+        ("user:ann", "10.0.0.7", world.namespace)
+    }
+    assert [(line["action"], loads(line["before"]), loads(line["after"])) for line in lines] == [
+        ("task.cancel", {"state": "RECEIVED"}, {"state": "CANCELLED"}),
+        ("task.retry", {"state": "CANCELLED", "round": 1}, {"state": "RECEIVED", "round": 2}),
+        ("task.cancel", {"state": "RECEIVED"}, {"state": "CANCELLED"}),
+        ("task.callback.redeliver", {"callback": "DEAD"}, {"callback": "PENDING"}),
+    ]
 
 
 def test_a_waiting_task_can_be_cancelled(world: World) -> None:
@@ -71,7 +93,7 @@ def test_a_task_that_no_worker_took_ends_for_want_of_time(world: World, fields: 
 
 def test_a_task_that_nobody_could_take_ends_as_no_instance(world: World) -> None:
     held = world.claim(world.accept().task_id)
-    put_back([(held.task_id, clock.now(), "nobody is up")], boot_id=world.boot)
+    put_back([(held.task_id, clock.now(), {"reason": "nobody is up"})], boot_id=world.boot)
     again = world.claim(held.task_id)
     assert (again.waited_for, again.attempts) == ("nobody is up", 0)
     put_back([(held.task_id, clock.now(), None)], boot_id=world.boot)

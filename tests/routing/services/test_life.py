@@ -4,6 +4,7 @@ import datetime as dt
 import uuid
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -62,7 +63,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(boot=boots)
     def a_worker_finds_nobody(self, boot: uuid.UUID) -> None:
-        put_back([(self.id, self.now, "nobody")], boot_id=boot, now=self.now)
+        put_back([(self.id, self.now, {"reason": "nobody"})], boot_id=boot, now=self.now)
 
     @rule(boot=boots, which=known, released=st.booleans())
     def a_receipt_comes(self, boot: uuid.UUID, which: int, released: bool) -> None:
@@ -96,7 +97,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(boot=boots)
     def a_worker_dies(self, boot: uuid.UUID) -> None:
-        rows("UPDATE routing_worker SET expires_at = now() - interval '1 s' WHERE boot_id = %s RETURNING 1", boot)
+        rows("UPDATE routing_worker SET expires_at = now() - interval '1 minute' WHERE boot_id = %s RETURNING 1", boot)
 
     @rule()
     def somebody_sweeps(self) -> None:
@@ -143,7 +144,9 @@ class Life(RuleBasedStateMachine):
         assert still_open == ([row["attempts"]] if row["state"] in ("DISPATCHED", "RUNNING") else [])
 
 
-def test_no_order_of_events_breaks_a_tasks_life(world: World) -> None:
+def test_no_order_of_events_breaks_a_tasks_life(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "RESTART_GRACE_S", 0)
+    monkeypatch.setattr(workers, "STEADY_S", 0)
     machine = type("LifeHere", (Life,), {"world": world})
     run_state_machine_as_test(
         machine,
