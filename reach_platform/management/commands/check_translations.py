@@ -6,9 +6,11 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from reach_platform.translatable import marked_texts
+
 
 class Command(BaseCommand):
-    help = "Fails when a catalogue has untranslated or doubtful entries, or its compiled form is out of date."
+    help = "Fails when a catalogue lacks a text or a translation, has doubtful ones, or is not compiled."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -29,6 +31,8 @@ class Command(BaseCommand):
         catalogue = polib.pofile(str(path))
         problems = [f"{name}: not translated: {entry.msgid!r}" for entry in catalogue.untranslated_entries()]
         problems += [f"{name}: doubtful (fuzzy): {entry.msgid!r}" for entry in catalogue.fuzzy_entries()]
+        known = {entry.msgid for entry in catalogue if not entry.obsolete}
+        problems += [f"{name}: missing: {text!r}" for text in sorted(marked_texts(settings.BASE_DIR) - known)]
         if compile:
             catalogue.save_as_mofile(str(compiled))
         elif not compiled.exists() or compiled.read_bytes() != catalogue.to_binary():
