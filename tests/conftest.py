@@ -3,6 +3,7 @@
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,9 +35,20 @@ class EmbeddedServers:
 
 EMBEDDED = None if "DATABASE_URL" in os.environ or "REDIS_URL" in os.environ else EmbeddedServers()
 
-from django.conf import settings  # noqa: E402 - the addresses must be in the environment first
+# The addresses must be in the environment first.
+from django.conf import settings  # noqa: E402
+from django.db.backends.postgresql.creation import DatabaseCreation  # noqa: E402
 
 settings.DATABASES  # noqa: B018 - pytest-django sets Django up only if the settings were read by now
+
+
+def drop_with_its_sessions(creation: Any, name: str, verbosity: int) -> None:
+    """Background threads, such as the one that keeps snapshots fresh, hold sessions as long as the process lives."""
+    with creation._nodb_cursor() as cursor:
+        cursor.execute(f"DROP DATABASE {creation.connection.ops.quote_name(name)} WITH (FORCE)")
+
+
+DatabaseCreation._destroy_test_db = drop_with_its_sessions  # type: ignore[attr-defined]
 
 
 def pytest_configure(config: pytest.Config) -> None:
