@@ -145,13 +145,18 @@ def test_a_time_within_the_window_is_accepted(offset):
     assert check(signed(created=TS + offset)).created == TS + offset
 
 
+@pytest.mark.parametrize("offset", [-301, 301])
+def test_a_time_outside_the_window_is_refused(offset):
+    """Case 36."""
+    with pytest.raises(BadSignature):
+        check(by_hand(TS + offset))
+
+
 @pytest.mark.parametrize(
-    "created",
+    "text",
     [
-        TS - 301,
-        TS + 301,
-        TS * 1000,
-        f"{TS}.0",
+        "{now}000",
+        "{now}.0",
         "nan",
         "inf",
         "1e9",
@@ -159,19 +164,19 @@ def test_a_time_within_the_window_is_accepted(offset):
         "١٧٠٠٠٠٠٠٠٠",
         "9" * 5000,
         "",
-        f"+{TS}",
-        f"-{TS}",
-        f'"{TS}"',
-        f" {TS}",
-        f"{TS} ",
-        f"{TS}junk",
+        "+{now}",
+        "-{now}",
+        '"{now}"',
+        " {now}",
+        "{now} ",
+        "{now}junk",
         "?1",
     ],
 )
-def test_any_other_time_is_refused(created):
+def test_what_is_no_time_in_seconds_is_refused(text):
     """Case 36."""
     with pytest.raises(BadSignature):
-        check(by_hand(created))
+        check(by_hand(text.format(now=TS)))
 
 
 @pytest.mark.parametrize("cover", [COMPONENTS[:3], COMPONENTS[1:], (), (*COMPONENTS, "host"), (*COMPONENTS, "@path")])
