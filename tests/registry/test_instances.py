@@ -9,7 +9,7 @@ from common import broadcast, redis
 from common.clock import now
 from registry import jobs, selectors
 from registry.models import Instance, StateChange
-from registry.services import instances
+from registry.services import evidence, instances
 from tests.registry.calls import errors_of
 
 AGENT = "/v1/agents/a1"
@@ -242,6 +242,18 @@ def test_health_shows_states_reasons_and_parts(running):
     assert (one["instanceId"], one["state"], one["score"], one["inflight"]) == ("i1", "DEGRADED", 0.3, 3)
     assert one["reason"] == "it reports degraded"
     assert [(c["from"], c["to"]) for c in one["changes"]] == [("NEW", "DEGRADED"), (None, "NEW")]
+
+
+def test_health_shows_probes_calls_and_a_suspect_prober(running, namespace):
+    pk, at = Instance.objects.get(agent__namespace=namespace, instance_id="i1").pk, now()
+    evidence.probed(pk, True, 4.0, "", at, "p1")
+    evidence.probed(pk, False, 9.0, "status 503", at, "p1")
+    evidence.called([evidence.Seen(pk, "ok", 200.0, "", at)])
+    evidence.suspect("p1")
+    one = running("GET", AGENT + "/health").json()["instances"][0]
+    assert [(p["ok"], p["ms"], p["reason"]) for p in one["probes"]] == [(False, 9.0, "status 503"), (True, 4.0, "")]
+    assert (one["parts"], one["score"]) == ({"health": 1.0, "latency": 0.6, "success": 1.0}, 0.88)
+    assert (one["lastLatencyMs"], one["proberSuspect"], one["weight"]) == (200.0, True, 100)
 
 
 def test_maintenance_survives_and_ends_by_hand(running, namespace):

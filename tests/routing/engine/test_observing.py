@@ -1,6 +1,7 @@
 """What live calls say of instances, and how soon a dead one is out."""
 
 import time
+import uuid
 
 import pytest
 
@@ -14,6 +15,12 @@ from routing.trip import Outcome
 from tests.routing.engine.local import wait_until
 
 NOW = clock.now()
+
+
+@pytest.fixture(autouse=True)
+def _own_redis(settings):
+    """Test databases that share a Redis number their instances alike."""
+    settings.REACH_REDIS_PREFIX = f"t-{uuid.uuid4().hex[:12]}"
 
 
 def failure(code, certainty=Certainty.RAN, **given):
