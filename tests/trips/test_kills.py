@@ -3,7 +3,9 @@
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
+import psutil
 import pytest
 import requests
 
@@ -73,3 +75,37 @@ def test_every_202_of_killed_web_processes_comes_to_its_end(world):
         [one.result() for one in posts]
     world.platform.wait_ready()
     world.all_told(accepted)
+
+
+@contextmanager
+def unreachable(platform):
+    """PostgreSQL answers nothing, and every connection stays open."""
+    servers = platform.processes("postgres")
+    for server in servers:
+        server.suspend()
+    yield
+    for server in servers:
+        server.resume()
+
+
+@contextmanager
+def stopped(platform):
+    """PostgreSQL is gone, and the supervisor, itself suspended, starts it only afterwards."""
+    supervisor = psutil.Process(platform.process.pid)
+    supervisor.suspend()
+    for server in platform.processes("postgres", "-D"):
+        server.send_signal(signal.SIGINT)
+    yield
+    supervisor.resume()
+
+
+@pytest.mark.parametrize("outage", [unreachable, stopped])
+def test_fifteen_seconds_without_a_database_send_nothing_twice(world, outage):
+    world.outside.delay_s = 30.0
+    ids = world.submit_many(10, timeoutMs=50_000, timeoutBudgetMs=120_000)
+    until(lambda: len(world.outside.calls) >= 10, 20, "ten running tasks")
+    with outage(world.platform):
+        time.sleep(15)
+    world.platform.wait_ready()
+    world.all_told(ids)
+    assert all(len(world.outside.calls_of(one)) == 1 for one in ids)
