@@ -18,7 +18,6 @@ from common.errors import (
     Forbidden,
     IdempotencyMismatch,
     Invalid,
-    NotReady,
     PayloadInvalid,
     ReachError,
 )
