@@ -6,7 +6,7 @@ lapses by itself. Whoever settles a try names it by its number, so a late or dou
 
 import datetime as dt
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import psycopg
@@ -27,10 +27,22 @@ _NEW = {
     "id": "uuid", "subject_id": "uuid", "namespace": "text", "client": "text", "url": "text", "auth_token": "bytea",
     "traceparent": "text", "body": "bytea", "schedule": "text", "due_at": "timestamptz", "created_at": "timestamptz",
 }  # fmt: skip
-_CREATE = f"""
+_GIVEN = {f"new_{name}": kind for name, kind in _NEW.items()}  # apart from the parameters of a surrounding statement
+
+
+def creation(subjects: str = "") -> str:
+    """The INSERT of `creation_values`, to stand by itself or within another statement; gives id and subject_id.
+
+    `subjects` is a query of ids: callbacks of other subjects are not added. One that is there already stays as it is.
+    """
+    among = f"WHERE g.new_subject_id IN ({subjects})" if subjects else ""
+    return f"""
 INSERT INTO callbacks_callback ({", ".join(_NEW)}, state, attempts, series)
-SELECT g.*, 'PENDING', %(tries)s::int, %(tries)s::int FROM {unnest(_NEW)}
-ON CONFLICT DO NOTHING RETURNING id"""  # noqa: S608 - made of constants
+SELECT g.*, 'PENDING', %(new_tries)s::int, %(new_tries)s::int FROM {unnest(_GIVEN)} {among}
+ON CONFLICT DO NOTHING RETURNING id, subject_id"""  # noqa: S608 - made of constants
+
+
+_CREATE = creation()
 
 _POSTPONED = {"id": "uuid", "number": "int"}
 _POSTPONE = f"""
@@ -78,31 +90,31 @@ def create(cursor: psycopg.Cursor[Any], new: Sequence[NewCallback], *, leased: b
     """
     if not new:
         return []
+    cursor.execute(_CREATE, creation_values(new, leased=leased, now=now), prepare=True)
+    made = {row[0] for row in cursor.fetchall()}
+    return first_tries(c for c in new if c.id in made) if leased else []
+
+
+def creation_values(new: Sequence[NewCallback], *, leased: bool, now: dt.datetime) -> dict[str, Any]:
+    """The parameters of `creation`; with `leased` the first tries are this process's (`first_tries`), else due now."""
     due_at = now + LEASE if leased else now
     rows = [
         (c.id, c.subject_id, c.namespace, c.client, c.url, c.auth_token, c.traceparent, c.body, c.schedule, due_at,
          c.created_at)
         for c in new
     ]  # fmt: skip
-    cursor.execute(_CREATE, {**arrays(_NEW, rows), "tries": int(leased)}, prepare=True)
-    made = {row[0] for row in cursor.fetchall()}
-    return [_first_try(c) for c in new if c.id in made] if leased else []
+    return {**arrays(_GIVEN, rows), "new_tries": int(leased)}
 
 
-def _first_try(c: NewCallback) -> Due:
-    return Due(
-        c.id,
-        c.subject_id,
-        c.namespace,
-        c.client,
-        c.url,
-        c.auth_token,
-        c.traceparent,
-        c.body,
-        c.schedule,
-        number=1,
-        series=1,
-    )
+def first_tries(made: Iterable[NewCallback]) -> list[Due]:
+    """The first tries of callbacks that were made as leased."""
+    return [
+        Due(
+            c.id, c.subject_id, c.namespace, c.client, c.url, c.auth_token, c.traceparent, c.body, c.schedule,
+            number=1, series=1,
+        )
+        for c in made
+    ]  # fmt: skip
 
 
 @robust

@@ -8,12 +8,13 @@ import datetime as dt
 import logging
 import uuid
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import msgspec
-from django.db import transaction
+from django.db import connection, transaction
 
 from callbacks import services as callbacks
 from callbacks.messages import Due, NewCallback
@@ -145,8 +146,9 @@ WITH given AS (SELECT * FROM {unnest(_COLUMNS)}), locked AS MATERIALIZED (
   SELECT v.id, v.seq, m.at, m.event, m.from_state, m.state, nullif(m.attempts, 0), v.agent_id, v.instance_id, %(node)s,
     least(extract(epoch FROM m.at - v.created_at) * 1000, 2147483647), m.detail::jsonb
   FROM moved v JOIN meant m ON m.id = v.id
+), told AS ({callbacks.creation("SELECT id FROM moved")}
 )
-SELECT id FROM moved"""  # noqa: S608 - made of constants
+SELECT v.id, told.id FROM moved v LEFT JOIN told ON told.subject_id = v.id"""  # noqa: S608 - made of constants
 
 
 def apply(moves: Sequence[Move], *, node: str | None = None, lease_callbacks: bool = False) -> list[Settled]:
@@ -196,17 +198,26 @@ def _apply(moves: list[Move], node: str, lease: bool) -> list[Settled]:
     facts = _read([move.task_id for move in moves])
     known = [move for move in moves if move.task_id in facts]
     written = [_written(move, facts[move.task_id]) for move in known]
-    rows = [row for row, _ in written]
-    with transaction.atomic(), hot_cursor() as cursor:
-        cursor.execute(_MOVE, {**arrays(_COLUMNS, rows), "node": node}, prepare=True)
-        moved = {row[0] for row in cursor.fetchall()}
-        told = [callback for _, callback in written if callback and callback.subject_id in moved]
-        due = callbacks.create(cursor, told, leased=lease, now=max(move.at for move in known)) if told else []
-    by_task: dict[uuid.UUID, tuple[Due, ...]] = {one.subject_id: (one,) for one in due}
+    told = [callback for _, callback in written if callback]
+    moved = _write([row for row, _ in written], told, node, lease) if known else {}
+    made = [one for one in told if moved.get(one.subject_id) == one.id] if lease else []
+    due: dict[uuid.UUID, tuple[Due, ...]] = {one.subject_id: (one,) for one in callbacks.first_tries(made)}
     return [
-        Settled(m.task_id, m.task_id in moved, m.state if m.task_id in moved else None, by_task.get(m.task_id, ()))
+        Settled(m.task_id, m.task_id in moved, m.state if m.task_id in moved else None, due.get(m.task_id, ()))
         for m in moves
     ]
+
+
+def _write(
+    rows: list[tuple[Any, ...]], told: list[NewCallback], node: str, lease: bool
+) -> dict[uuid.UUID, uuid.UUID | None]:
+    """The tasks that moved, each with its callback if one was made."""
+    given = callbacks.creation_values(told, leased=lease, now=max(row[2] for row in rows))
+    # By itself one statement is one transaction; within a caller's, a refused value must leave the rest of it standing.
+    within = transaction.atomic() if connection.in_atomic_block else nullcontext()
+    with within, hot_cursor() as cursor:
+        cursor.execute(_MOVE, {**arrays(_COLUMNS, rows), **given, "node": node}, prepare=True)
+        return dict(cursor.fetchall())
 
 
 def _read(ids: list[uuid.UUID]) -> dict[uuid.UUID, dict[str, Any]]:
