@@ -73,14 +73,20 @@ def _cause(facts: Facts, now: dt.datetime) -> tuple[Text, str | None]:
 def _open_cause(facts: Facts, now: dt.datetime) -> tuple[Text, str | None]:
     if facts.state == TaskState.RETRY_WAIT and facts.last_code:
         text, side = _error(facts.last_code, facts)
+        if facts.waits_for:
+            return text + _nobody_free(facts.waits_for), causes.NOBODY_FREE.side
         return text + OPEN_STATES[TaskState.RETRY_WAIT].text, side
     if facts.state == TaskState.RECEIVED and facts.not_before and facts.not_before > now:
         return causes.SCHEDULED.text, causes.SCHEDULED.side
     if facts.state in (TaskState.RECEIVED, TaskState.RETRY_WAIT) and facts.waits_for:
-        why, words = causes.reason_words(facts.waits_for), causes.NOBODY_FREE.text
-        return Text(words.en.format(reason=why.en), words.zh.format(reason=why.zh)), causes.NOBODY_FREE.side
+        return _nobody_free(facts.waits_for), causes.NOBODY_FREE.side
     found = OPEN_STATES[facts.state]
     return _fill(found.text, facts.agent), found.side
+
+
+def _nobody_free(reasons: str) -> Text:
+    why, words = causes.reason_words(reasons), causes.NOBODY_FREE.text
+    return Text(words.en.format(reason=why.en), words.zh.format(reason=why.zh))
 
 
 def _error(code: str, facts: Facts) -> tuple[Text, str | None]:
@@ -106,7 +112,7 @@ def _next(facts: Facts, now: dt.datetime) -> tuple[Text, dt.datetime | None]:
         return NEXT["nothing"], None
     if facts.state in (TaskState.DISPATCHED, TaskState.RUNNING):
         return _fill(NEXT["answer"], facts.agent), facts.attempt_deadline
-    if facts.state == TaskState.RETRY_WAIT:
+    if facts.state == TaskState.RETRY_WAIT and not facts.waits_for:
         return NEXT["retry"].format(number=facts.attempts + 1, allowed=facts.max_attempts), facts.due_at
     if facts.not_before and facts.not_before > now:
         return NEXT["start"], facts.not_before

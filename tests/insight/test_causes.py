@@ -117,6 +117,18 @@ def test_a_retry_that_waits_says_why_the_last_attempt_failed_and_when_the_next_b
     assert summary.next_at == NOW
 
 
+def test_a_retry_that_nobody_can_take_says_why_and_promises_no_attempt():
+    facts = Facts(
+        state=TaskState.RETRY_WAIT, last_code=TaskError.UNREACHABLE, agent="echo", attempts=1, waits_for="OFFLINE"
+    )
+    summary = summarise(facts, NOW)
+    assert summary.cause.en == (
+        "echo could not be reached at its address. No instance can take it right now (it is offline), so it waits."
+    )
+    assert summary.cause.zh.endswith("目前没有实例能接收（已离线），任务在等待。")
+    assert summary.next == causes.NEXT["look"]
+
+
 def test_a_task_before_its_time_waits_for_the_caller():
     later = NOW + dt.timedelta(hours=1)
     summary = summarise(Facts(state=TaskState.RECEIVED, not_before=later), NOW)
