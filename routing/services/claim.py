@@ -1,9 +1,4 @@
-"""Taking due tasks for this worker: by id for a nudge, else the fair look over everybody's waiting work.
-
-A claim does not wait for the disk: nothing is sent for it before the dispatch, whose flush takes along all that was
-written before. A claim that a crash of the database lost leaves the task waiting, so that it is claimed again, and what
-builds on the lost claim matches nothing.
-"""
+"""Taking due tasks for this worker: by id for a nudge, else the fair look over everybody's waiting work."""
 
 import datetime as dt
 import uuid
@@ -33,9 +28,7 @@ _BY_LANE = """
     ORDER BY t.due_at, t.id LIMIT %(share)s FOR UPDATE SKIP LOCKED
   ) due LIMIT %(room)s"""
 _TAKE = """
-WITH picked AS MATERIALIZED ({picked}), lazy AS MATERIALIZED (
-  SELECT set_config('synchronous_commit', 'off', true)
-), taken AS (
+WITH picked AS MATERIALIZED ({picked}), taken AS (
   UPDATE routing_task t SET waiting = false, worker = %(boot)s FROM picked p WHERE t.id = p.id AND t.id = ANY (
     ARRAY(SELECT id FROM picked))
   RETURNING t.id, t.namespace, t.client, t.ability, t.correlation_id, t.trace_id, t.traceparent, t.session_id,
@@ -43,8 +36,7 @@ WITH picked AS MATERIALIZED ({picked}), lazy AS MATERIALIZED (
     p.due_at, t.budget_at, t.deadline_at, t.timings
 )
 SELECT k.*, n.version, b.request, e.detail ->> 'reason'
-FROM taken k CROSS JOIN lazy
-JOIN registry_namespace n ON n.name = k.namespace JOIN routing_taskbody b ON b.task_id = k.id
+FROM taken k JOIN registry_namespace n ON n.name = k.namespace JOIN routing_taskbody b ON b.task_id = k.id
 LEFT JOIN routing_event e ON e.task_id = k.id AND e.seq = k.seq AND e.event = 'WAITING'
 ORDER BY k.priority, k.due_at, k.id"""
 _CLAIM_NUDGED = _TAKE.format(picked=_BY_ID.format(takeable="t.waiting"))

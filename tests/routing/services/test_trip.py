@@ -2,14 +2,11 @@
 
 import uuid
 
-from django.db import transaction
-
 from common import clock
 from common.json import parse
-from routing.models import Task
 from routing.services.claim import claim
 from routing.services.dispatch import dispatch
-from tests.routing.services.world import World, callbacks_of, events, rows, task
+from tests.routing.services.world import World, callbacks_of, events, task
 
 
 def test_a_task_that_goes_well_leaves_every_step_behind(world: World) -> None:
@@ -56,23 +53,3 @@ def test_a_dispatch_needs_the_claim(world: World) -> None:
     assert dispatch([other], world.boot) == {held.task_id}
     assert dispatch([other], world.boot) == {held.task_id}, "a repeat after a lost answer"
     assert dispatch([world.sending(held)], world.boot) == set()
-
-
-def test_only_the_claim_itself_does_not_wait_for_the_disk(world: World) -> None:
-    def flushes() -> str:
-        return rows("SHOW synchronous_commit")[0]["synchronous_commit"]
-
-    task_id = world.accept().task_id
-    with transaction.atomic():
-        world.claim(task_id)
-        assert flushes() == "off"
-    assert flushes() == "on"
-
-
-def test_a_claim_that_a_crash_lost_is_made_again_and_sends_once(world: World) -> None:
-    lost = world.claim(world.accept().task_id)
-    Task.objects.filter(id=lost.task_id).update(waiting=True, worker=None)
-    assert dispatch([world.sending(lost)], world.boot) == set()
-    again = world.claim(lost.task_id)
-    assert dispatch([world.sending(again)], world.boot) == {lost.task_id}
-    assert dispatch([world.sending(lost)], world.boot) == set()
