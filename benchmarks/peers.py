@@ -85,19 +85,24 @@ class Peer:
 
 
 def serve(kind: Callable[..., Agent | Receiver], delay: float, count: Any, pipe: Connection) -> None:
-    """Serve on a free loopback port until terminated; the port and, when asked for, the records go into the pipe."""
+    """Serve on a free loopback port until terminated or orphaned; the port, and records on request, go into the pipe."""
 
     async def main() -> None:
-        peer, loop = kind(delay, count), asyncio.get_running_loop()
+        peer, loop, ended = kind(delay, count), asyncio.get_running_loop(), asyncio.Event()
 
         def hand_over() -> None:
-            pipe.recv()
+            try:
+                pipe.recv()
+            except EOFError:  # the harness was killed; its end of the pipe would stay readable for ever
+                ended.set()
+                loop.remove_reader(pipe.fileno())
+                return
             pipe.send(peer.records[:])
             peer.records.clear()
 
         server = await loop.create_server(lambda: ServedConnection(peer.handle), "127.0.0.1", 0, backlog=1024)
         loop.add_reader(pipe.fileno(), hand_over)
         pipe.send(server.sockets[0].getsockname()[1])
-        await asyncio.Event().wait()
+        await ended.wait()
 
     uvloop.run(main())

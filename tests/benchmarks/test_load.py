@@ -122,3 +122,10 @@ def test_probes_are_answered_but_not_counted(agent: Peer) -> None:
     assert requests.get(agent.url, timeout=5).json() == {"status": "ok"}
     assert requests.post(agent.url, json={"payload": {}}, timeout=5).json()["status"] == "SUCCEEDED"
     assert (agent.take_records(), agent.count.value) == ([], 0)
+
+
+def test_a_peer_ends_when_its_harness_is_gone():
+    peer = Peer.start(Receiver)
+    peer._pipe.close()
+    peer._process.join(5)
+    assert peer._process.exitcode == 0
