@@ -85,7 +85,7 @@ class Peer:
 
 
 def serve(kind: Callable[..., Agent | Receiver], delay: float, count: Any, pipe: Connection) -> None:
-    """Serve on a free loopback port until terminated or orphaned; the port, and records on request, go into the pipe."""
+    """Serve on a free loopback port until terminated or orphaned; port and records go into the pipe."""
 
     async def main() -> None:
         peer, loop, ended = kind(delay, count), asyncio.get_running_loop(), asyncio.Event()
