@@ -23,6 +23,8 @@ _NEVER_PUBLIC = [
         "198.51.100.0/24",  # documentation
         "203.0.113.0/24",  # documentation
         "240.0.0.0/4",  # reserved, broadcast
+        "::/96",  # IPv4-compatible: carries any IPv4 address, private ones too
+        "::ffff:0:0:0/96",  # IPv4-translated: the same
         "64:ff9b:1::/48",  # local translation
         "100::/64",  # discard
         "2001::/23",  # Teredo and other protocol assignments

@@ -67,7 +67,7 @@ TABLE = (
     Setting("REACH_ALLOWED_HOSTS", hosts, ["localhost", "127.0.0.1", "[::1]"],
             "Host names that requests may be addressed to, comma-separated; * = any. REACH_PUBLIC_URL's is added."),
     Setting("REACH_OUTBOUND_ALLOW", networks, None,
-            "Private ranges that outgoing requests may reach (CIDR list); absent = none, loopback in embedded mode."),
+            "Private ranges that requests may go out to (CIDR list); empty = none; absent = loopback if embedded."),
     Setting("REACH_LOG_LEVEL", one_of("DEBUG", "INFO", "WARNING", "ERROR"), "INFO", "Least severe log lines written.",
             "DEBUG, INFO, WARNING, ERROR"),
     Setting("REACH_WORKERS", whole(1, 256), 2, "Worker processes that `make up` runs.", "1 to 256"),
@@ -103,6 +103,9 @@ TABLE = (
             'Functions that serve as agents: {"name": "package.module:function"}.', "JSON object"),
     Setting("REACH_DEBUG", yes_no, False, "Django's debug pages; never on a reachable machine.", "true, false"),
 )  # fmt: skip
+
+
+EMPTY_SAYS_NONE = {"REACH_OUTBOUND_ALLOW"}
 
 
 def load(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -156,8 +159,9 @@ def _default_text(default: Any) -> str:
 
 def _present(environ: Mapping[str, str]) -> dict[str, str]:
     known = {setting.name for setting in TABLE}
-    # An empty variable counts as absent: that is how shells and compose files unset one.
-    return {name: value for name, value in environ.items() if name in known and value != ""}
+    # An empty variable counts as absent: that is how shells and compose files unset one. Not so where empty is an
+    # answer: a list of allowed ranges that was emptied must allow nothing.
+    return {name: value for name, value in environ.items() if name in known and (value or name in EMPTY_SAYS_NONE)}
 
 
 def _read_file(path: str | None, problems: list[str]) -> dict[str, str]:

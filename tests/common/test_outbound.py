@@ -365,3 +365,9 @@ def test_a_name_that_leads_inside_is_refused_when_asked_to_resolve():
     with pytest.raises(UrlRefused):
         check_url("http://localhost/", [], resolve=True)
     check_url("http://localhost/", LOOPBACK, resolve=True)
+
+
+@pytest.mark.parametrize("address", ["::127.0.0.1", "::10.0.0.1", "::a9fe:a9fe", "::ffff:0:7f00:1"])
+def test_ipv6_that_carries_an_ipv4_address_in_an_old_form_is_refused(address):
+    """Case 9."""
+    assert not is_allowed(address, [])

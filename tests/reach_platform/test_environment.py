@@ -138,3 +138,8 @@ def test_django_knows_every_setting_by_its_name(settings):
 
 def test_the_documentation_shows_the_table_as_it_is(settings):
     assert environment.markdown_table() in (settings.BASE_DIR / "docs/settings.md").read_text("utf-8")
+
+
+def test_an_emptied_list_of_allowed_ranges_allows_nothing():
+    assert load({"REACH_OUTBOUND_ALLOW": ""})["REACH_OUTBOUND_ALLOW"] == []
+    assert load({})["REACH_OUTBOUND_ALLOW"] is None
