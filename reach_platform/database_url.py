@@ -26,7 +26,15 @@ def django_database(url: str) -> dict[str, Any]:
         "CONN_MAX_AGE": None,
         # A check before each use costs a round trip; statements are repeated on OperationalError instead.
         "CONN_HEALTH_CHECKS": False,
-        "OPTIONS": {"application_name": "agent-reach", "connect_timeout": 5, **KEEPALIVES, **options},
+        "OPTIONS": {
+            "application_name": "agent-reach",
+            "connect_timeout": 5,
+            # Django leaves prepared statements off. With a threshold that no statement reaches by itself, those are
+            # prepared that ask for it; planning them anew each time cost more than running them.
+            "prepare_threshold": 1 << 30,
+            **KEEPALIVES,
+            **options,
+        },
     }
 
 

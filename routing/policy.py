@@ -23,11 +23,8 @@ class TaskFacts:
     attempts: int  # used, the one that just ended included
     max_attempts: int
     deadline_at: dt.datetime
-    created_at: dt.datetime | None = None
     side_effects: bool = False
     idempotent: bool = False
-    has_lookup: bool = False  # by itself it permits nothing: somebody must ask it first
-    cancelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +47,6 @@ def decide(
         return Await()
     code = outcome.code or TaskError.AGENT_FAILED
     worth_it = outcome.retryable if outcome.retryable is not None else code in route.retryable
-    if task.cancelled:
-        return GiveUp(TaskState.CANCELLED, TaskError.CANCELLED, "It was cancelled.")
     if not worth_it or task.attempts >= task.max_attempts:
         return _give_up(outcome, code, worth_it)
     if not _may_run_again(outcome, task):

@@ -102,12 +102,14 @@ class Trips:
         """Choose an instance and put the attempt on record; None if nobody can take it or it is ours no more."""
         request = read(task.request)
         began = time.perf_counter()
+        snapshot.current(task.namespace)  # read in, should this process not have it yet: that is what discovery costs
+        found = time.perf_counter()
         ability, choice = await self._choose(task, request)
         if isinstance(choice, NoChoice):
             await self._nobody(task, ability, choice)
             return None
-        took_ms = round((time.perf_counter() - began) * 1000, 1)
-        prepared = _prepared(task, request, choice, took_ms)
+        took_ms = round((time.perf_counter() - found) * 1000, 1)
+        prepared = _prepared(task, request, choice, round((found - began) * 1000), took_ms)
         try:
             may_send = await self._batches.dispatch.do(prepared.sending.dispatch)
         except BaseException:
@@ -193,11 +195,11 @@ class Trips:
                 await asyncio.sleep(SETTLE_AGAIN_S)
 
 
-def _prepared(task: Claimed, request: Request, choice: Choice, took_ms: float) -> Prepared:
+def _prepared(task: Claimed, request: Request, choice: Choice, discovery_ms: int, took_ms: float) -> Prepared:
     now = clock.now()
     attempt_key = uuid.uuid4()
     limit = dt.timedelta(milliseconds=timeout_ms(request, choice.candidate.agent.timeout_ms))
-    timings = {"discoveryMs": 0, "routingMs": round(took_ms)}
+    timings = {"discoveryMs": discovery_ms, "routingMs": round(took_ms)}
     if task.attempts == 0:
         timings["queuedMs"] = max(0, (now - task.created_at) // _MILLISECOND)
     dispatch = Dispatch(
@@ -232,10 +234,8 @@ def _task_facts(prepared: Prepared) -> TaskFacts:
         attempts=prepared.sending.dispatch.number,
         max_attempts=task.max_attempts,
         deadline_at=task.deadline_at,
-        created_at=task.created_at,
         side_effects=capability.side_effects,
         idempotent=capability.idempotent,
-        has_lookup=bool(prepared.sending.instance.lookup_url),
     )
 
 

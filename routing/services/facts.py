@@ -55,7 +55,6 @@ def task_facts(attempt: AttemptFacts) -> TaskFacts:
         attempts=attempt.attempts,
         max_attempts=attempt.max_attempts,
         deadline_at=attempt.deadline_at,
-        created_at=attempt.created_at,
         side_effects=capability.side_effects if capability else True,
         idempotent=capability.idempotent if capability else False,
     )

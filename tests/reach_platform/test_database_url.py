@@ -1,5 +1,6 @@
 import pytest
 
+from common.database import hot_cursor
 from reach_platform.database_url import broker_url, django_database
 
 
@@ -29,3 +30,13 @@ def test_a_parameter_of_the_url_wins_over_the_default():
 )
 def test_celery_gets_the_address_in_its_own_words(given, wanted):
     assert broker_url(given) == wanted
+
+
+def test_only_statements_that_ask_for_it_are_prepared(db):
+    with hot_cursor() as cursor:
+        cursor.execute("DEALLOCATE ALL")
+        for _ in range(10):
+            cursor.execute("SELECT 41")
+        cursor.execute("SELECT 42", prepare=True)
+        rows = cursor.execute("SELECT statement FROM pg_prepared_statements").fetchall()
+    assert rows == [("SELECT 42",)]

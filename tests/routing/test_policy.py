@@ -78,11 +78,6 @@ def test_side_effects_are_never_repeated_blindly(certainty, said, idempotent, ag
     assert isinstance(decided(failure(certainty=certainty, retryable=said), facts), Retry) is again
 
 
-def test_a_lookup_alone_permits_no_blind_repetition():
-    facts = task(side_effects=True, has_lookup=True)
-    assert isinstance(decided(failure(certainty=MAYBE_RAN), facts), GiveUp)
-
-
 def test_giving_up_because_it_may_have_run_says_so_and_keeps_the_cause():
     decision = decided(failure(certainty=MAYBE_RAN), task(side_effects=True))
     assert (decision.state, decision.code) == (TaskState.TIMEOUT, TaskError.MAYBE_RAN)
@@ -110,10 +105,6 @@ def test_a_retry_after_shorter_than_the_backoff_changes_nothing():
 def test_a_retry_after_beyond_the_deadline_gives_up():
     decision = decided(failure("SERVICE_UNAVAILABLE", retry_after_ms=600_000))
     assert (decision.state, decision.code) == (TaskState.FAILED, TaskError.SERVICE_UNAVAILABLE)
-
-
-def test_a_cancelled_task_is_not_retried():
-    assert decided(failure(), task(cancelled=True)).state == TaskState.CANCELLED
 
 
 def test_jitter_may_be_a_share_of_the_wait():
