@@ -3,6 +3,7 @@
 import asyncio
 import json
 import multiprocessing
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -91,6 +92,7 @@ def serve(kind: Callable[..., Agent | Receiver], delay: float, count: Any, pipe:
         peer, loop, ended = kind(delay, count), asyncio.get_running_loop(), asyncio.Event()
 
         def hand_over() -> None:
+            os.set_blocking(pipe.fileno(), True)  # the loop made it non-blocking; records can be larger than its buffer
             try:
                 pipe.recv()
             except EOFError:  # the harness was killed; its end of the pipe would stay readable for ever

@@ -1,5 +1,6 @@
 """The generator and both peers against each other on real sockets: a server that hands tasks on stands for a system."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -129,3 +130,16 @@ def test_a_peer_ends_when_its_harness_is_gone():
     peer._pipe.close()
     peer._process.join(5)
     assert peer._process.exitcode == 0
+
+
+def test_more_records_than_a_pipe_holds_arrive_whole(receiver: Peer):
+    callers = Target(receiver.url, "key", "ability", receiver.url)
+
+    async def post_many() -> None:
+        caller = callers.caller()
+        for _ in range(8000):
+            await caller.post(b'{"taskId": "t", "correlationId": "%s", "state": "SUCCEEDED"}' % (b"x" * 40))
+        caller.close()
+
+    asyncio.run(post_many())
+    assert len(receiver.take_records()) == 8000
