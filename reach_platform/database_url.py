@@ -17,14 +17,14 @@ def django_database(url: str) -> dict[str, Any]:
     options: dict[str, Any] = dict(parse_qsl(parts.query))
     host = options.pop("host", None) or unquote(parts.hostname or "")
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "common.postgresql",
         "NAME": options.pop("dbname", None) or unquote(parts.path.lstrip("/")) or "reach",
         "USER": options.pop("user", None) or unquote(parts.username or ""),
         "PASSWORD": options.pop("password", None) or unquote(parts.password or ""),
         "HOST": host,
         "PORT": options.pop("port", None) or str(parts.port or ""),
         "CONN_MAX_AGE": None,
-        # A check before each use costs a round trip; statements are repeated on OperationalError instead.
+        # A check before each use would cost a round trip; the backend looks at the socket instead.
         "CONN_HEALTH_CHECKS": False,
         "OPTIONS": {
             "application_name": "agent-reach",

@@ -8,7 +8,7 @@ from typing import Any
 
 from common.errors import BodyTooLarge, ReachError, problem_response
 from common.ids import new_trace_id, parse_traceparent
-from reach_platform.front.body import BodyReader, Disconnected, UploadTooSlow
+from reach_platform.front.body import BodyCutShort, BodyReader, UploadTooSlow
 from reach_platform.front.environ import build
 from reach_platform.front.pool import DjangoPool, to_answer
 from reach_platform.front.types import Answer, Receive, Scope, Send
@@ -39,8 +39,6 @@ class Front:
         limit = self._batch_limit if scope["path"] == BATCH_PATH else self._limit
         try:
             body = await self._reader.read(scope, receive, limit)
-        except Disconnected:
-            return
         except ReachError as error:
             await self._refuse(error, scope, send)
             if isinstance(error, BodyTooLarge):
@@ -68,7 +66,7 @@ class Front:
         known = parse_traceparent(dict(scope["headers"]).get(b"traceparent", b"").decode("latin-1"))
         answer = to_answer(problem_response(error, known[0] if known else new_trace_id()))
         answer.headers += [(b"content-length", str(len(answer.body)).encode()), (b"x-content-type-options", b"nosniff")]
-        if isinstance(error, UploadTooSlow):
+        if isinstance(error, UploadTooSlow | BodyCutShort):
             answer.headers.append((b"connection", b"close"))
         await answer.send(send)
 

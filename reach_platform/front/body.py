@@ -13,8 +13,11 @@ class UploadTooSlow(ReachError):
     status, code, title = 408, "UPLOAD_TOO_SLOW", "The body did not arrive in time"
 
 
-class Disconnected(Exception):
-    """The client went away before its request was complete."""
+class BodyCutShort(BadRequest):
+    """The client went away, or broke the framing: the server tells the two apart no more than this."""
+
+    def __init__(self) -> None:
+        super().__init__("the body ended before its announced length, or a chunk of it cannot be read")
 
 
 class BodyReader:
@@ -26,7 +29,7 @@ class BodyReader:
     async def read(self, scope: Scope, receive: Receive, limit: int) -> bytes:
         """The whole body; the caller gives its length back to `held` when it is done with it.
 
-        Raises BodyTooLarge above `limit` bytes, UploadTooSlow, Overloaded, Disconnected.
+        Raises BodyTooLarge above `limit` bytes, UploadTooSlow, Overloaded, BodyCutShort.
         """
         declared = _declared_length(scope)
         if declared == 0:
@@ -71,14 +74,14 @@ class BodyReader:
                     size += len(message.get("body", b""))
                     if not message.get("more_body"):
                         return
-        except (TimeoutError, Disconnected):
+        except (TimeoutError, BodyCutShort):
             return
 
 
 async def _next(receive: Receive) -> dict[str, Any]:
     message = await receive()
     if message["type"] == "http.disconnect":
-        raise Disconnected
+        raise BodyCutShort
     return message
 
 

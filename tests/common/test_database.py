@@ -45,10 +45,37 @@ def test_errors_of_a_hot_cursor_are_djangos():
     connection.close()
 
 
-def test_a_lost_connection_is_made_again():
+def test_a_connection_that_was_lost_while_idle_is_replaced_before_its_next_use():
     """Case 49."""
     lost = lose_connection()
-    assert robust(my_pid)() != lost
+    assert my_pid() != lost
+
+
+def test_a_connection_that_was_lost_while_idle_is_replaced_for_the_orm_too():
+    lose_connection()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        assert cursor.fetchone() == (1,)
+
+
+def test_a_connection_that_is_lost_within_a_transaction_is_not_replaced_silently():
+    with pytest.raises(OperationalError), transaction.atomic():
+        lose_connection()
+        my_pid()
+
+
+def test_a_statement_whose_connection_is_lost_under_it_is_repeated_on_a_new_one():
+    lost = []
+
+    @robust
+    def ended_once():
+        if not lost:
+            lost.append(my_pid())
+            with hot_cursor() as cursor:
+                cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        return my_pid()
+
+    assert ended_once() != lost[0]
 
 
 def test_without_patience_or_inside_a_transaction_nothing_is_repeated():

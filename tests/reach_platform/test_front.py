@@ -130,6 +130,29 @@ def test_a_client_that_leaves_during_its_upload_gives_its_memory_back(server):
     assert server.ask("POST", "/a", b"x" * 900).status == 200
 
 
+CHUNKED = b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        CHUNKED + b"ZZ\r\nab\r\n",
+        CHUNKED + b"-1\r\nab\r\n",
+        CHUNKED + b"f" * 18 + b"\r\nab\r\n",
+        CHUNKED + b"10\r\nab",
+        b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nab",
+    ],
+    ids=["no number", "negative", "huge", "cut in a chunk", "shorter than announced"],
+)
+def test_a_body_whose_framing_is_broken_is_a_bad_request(server, raw):
+    with server.connect() as sock:
+        sock.sendall(raw)
+        sock.shutdown(socket.SHUT_WR)
+        answer = http.client.HTTPResponse(sock)
+        answer.begin()
+        assert (answer.status, json.load(answer)["code"]) == (400, "BAD_REQUEST")
+
+
 def test_headers_of_any_bytes_reach_django_as_latin_1(server):
     status, _, body = server.send(with_headers(b"Accept: \xb9", b"X-Signature: \xc3\xa9"))
     meta = json.loads(body)["meta"]

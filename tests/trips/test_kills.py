@@ -35,7 +35,7 @@ def test_a_redis_that_comes_back_empty_under_load_loses_nothing(world):
     )
     ids += world.submit_many(20)
     world.all_told(ids)
-    assert all(len(world.outside.calls_of(one)) == 1 for one in ids)
+    world.called_once(ids)
 
 
 def test_a_paused_redis_delays_no_post_and_nothing_runs_twice(world):
@@ -53,7 +53,7 @@ def test_a_paused_redis_delays_no_post_and_nothing_runs_twice(world):
         server.resume()
     world.platform.wait_ready()
     world.all_told([*ids, world.submit()])
-    assert all(len(world.outside.calls_of(one)) == 1 for one in ids)
+    world.called_once(ids)
 
 
 def test_every_202_of_killed_web_processes_comes_to_its_end(world):
@@ -108,4 +108,4 @@ def test_fifteen_seconds_without_a_database_send_nothing_twice(world, outage):
         time.sleep(15)
     world.platform.wait_ready()
     world.all_told(ids)
-    assert all(len(world.outside.calls_of(one)) == 1 for one in ids)
+    world.called_once(ids)

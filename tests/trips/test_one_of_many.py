@@ -17,7 +17,7 @@ def test_fifty_identical_posts_at_once_are_one_task_and_one_agent_call(world):
 
     with ThreadPoolExecutor(50) as pool:
         answers = list(pool.map(post, range(50)))
-    assert {answer.status_code for answer in answers} == {202}
+    assert {answer.status_code for answer in answers} == {202}, {answer.text for answer in answers}
     (task_id,) = {answer.json()["taskId"] for answer in answers}
     assert sum("Idempotent-Replayed" not in answer.headers for answer in answers) == 1
     world.all_told([task_id])

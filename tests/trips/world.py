@@ -228,5 +228,13 @@ class World:
         for task_id in ids:
             assert len({body["webhookId"] for body in self.outside.callbacks_of(task_id)}) == 1
 
+    def called_once(self, ids: list[str]) -> None:
+        """Each task had exactly one agent call; what happened to those with another number is in the failure."""
+        odd = [one for one in ids if len(self.outside.calls_of(one)) != 1]
+        assert not odd, [(len(self.outside.calls_of(one)), self._journey(one)) for one in odd[:3]]
+
+    def _journey(self, task_id: str) -> dict[str, Any]:
+        return dict(self.request("GET", f"/v1/tasks/{task_id}/journey").json())
+
     def close(self) -> None:
         self.outside.close()
