@@ -9,7 +9,8 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from common.clock import now
-from registry.states import InstanceState
+from common.ids import uuid7
+from registry.states import FiringState, InstanceState
 
 
 class Namespace(models.Model):
@@ -233,6 +234,66 @@ class StateChange(models.Model):
         verbose_name_plural = _("state changes")
         ordering = ["-at", "-id"]
         indexes = [models.Index(fields=["instance", "-at"], name="state_change_newest")]
+
+
+class Hook(models.Model):
+    """Whom to tell when an agent's state or resources change: a receiver's address, or a command of the operator's."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    namespace = models.ForeignKey(Namespace, models.PROTECT, db_column="namespace", verbose_name=_("namespace"))
+    agent = models.ForeignKey(
+        Agent, models.CASCADE, null=True, blank=True, related_name="hooks", verbose_name=_("agent")
+    )  # empty = every agent of the namespace
+    events = models.JSONField(_("events"), default=list)
+    url = models.CharField(_("address"), max_length=2048, blank=True)
+    command = models.CharField(_("command"), max_length=64, blank=True)  # a name in REACH_HOOK_COMMANDS
+    secrets = models.BinaryField(default=bytes)  # encrypted JSON [{"secret": "whsec_…", "until": null | time}]
+    created_at = models.DateTimeField(_("created"))
+    created_by = models.CharField(_("by"), max_length=200, blank=True)
+    failing_since = models.DateTimeField(_("failing since"), null=True, blank=True)
+    last_error = models.CharField(_("last error"), max_length=500, blank=True)
+    stopped_at = models.DateTimeField(_("stopped"), null=True, blank=True)  # the receiver said 410; a good test resumes
+
+    class Meta:
+        verbose_name = _("hook")
+        verbose_name_plural = _("hooks")
+        indexes = [models.Index(fields=["namespace", "-id"], name="hook_newest")]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class HookFiring(models.Model):
+    """One change to be told by one hook. `due_at` is schedule and lease in one, as a claim moves it on."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)  # webhook-id is "msg_" and its hex digits
+    hook = models.ForeignKey(Hook, models.CASCADE, related_name="firings", verbose_name=_("hook"))
+    about = models.CharField(max_length=250)  # the change, so that none is told twice
+    event = models.CharField(_("event"), max_length=32)
+    agent_id = models.CharField(_("agent"), max_length=128, blank=True)
+    body = models.BinaryField()  # the same bytes for every try
+    state = models.CharField(_("state"), max_length=16, choices=FiringState, default=FiringState.PENDING)
+    attempts = models.SmallIntegerField(_("tries"), default=0)
+    due_at = models.DateTimeField(_("next try"), null=True)
+    last_error = models.CharField(_("last error"), max_length=500, blank=True)
+    tries = models.JSONField(_("tries"), default=list)  # [{"number", "at", "status", "error", "tookMs"}], only added to
+    created_at = models.DateTimeField(_("created"))
+    ended_at = models.DateTimeField(_("ended"), null=True)
+
+    class Meta:
+        verbose_name = _("firing")
+        verbose_name_plural = _("firings")
+        ordering = ["-id"]
+        constraints = [models.UniqueConstraint(fields=["hook", "about"], name="firing_once")]
+        indexes = [
+            models.Index(fields=["due_at"], name="firing_due", condition=models.Q(state="PENDING")),
+            models.Index(fields=["hook", "due_at"], name="firing_of_hook", condition=models.Q(state="PENDING")),
+            models.Index(fields=["hook", "-id"], name="firing_newest"),
+            models.Index(fields=["ended_at"], name="firing_ended", condition=models.Q(ended_at__isnull=False)),
+        ]
+
+    def __str__(self) -> str:
+        return f"msg_{self.id.hex}"
 
 
 class Audit(models.Model):

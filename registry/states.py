@@ -22,3 +22,9 @@ MOVES: dict[str, frozenset[str]] = {
     InstanceState.DEGRADED: frozenset({InstanceState.ONLINE, InstanceState.OFFLINE}),
     InstanceState.OFFLINE: frozenset({InstanceState.NEW}),
 }
+
+
+class FiringState(models.TextChoices):
+    PENDING = "PENDING", _("pending")  # due at due_at
+    DELIVERED = "DELIVERED", _("delivered")  # the receiver answered 2xx, or the command ended with 0
+    DEAD = "DEAD", _("dead")  # given up: every try failed, 410, or a refused address
