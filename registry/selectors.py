@@ -10,9 +10,8 @@ from typing import Any
 
 from django.db.models import Q
 
-from common import json
-from common.clock import parse_time
 from common.secrets import decrypt
+from registry import webhook_secrets
 from registry.credential_cache import CACHE, KnownCredential
 from registry.models import Agent, AgentSecret, Capability, Client, Credential, Instance, Namespace
 from registry.principal import Principal
@@ -185,12 +184,7 @@ def agent_secrets(namespace: str, agent_id: str) -> dict[str, str]:
 def callback_secrets(namespace: str, client: str, now: datetime) -> list[str]:
     """The client's webhook secrets that still count, newest first."""
     raw = Client.objects.filter(namespace=namespace, name=client).values_list("callback_secrets", flat=True).first()
-    return [s["secret"] for s in open_secrets(raw) if s["until"] is None or parse_time(s["until"]) > now]
-
-
-def open_secrets(raw: bytes | memoryview | None) -> list[dict[str, Any]]:
-    """A client's encrypted callback secrets as [{"secret", "until"}], newest first."""
-    return json.parse(decrypt(bytes(raw)).encode()) if raw else []
+    return webhook_secrets.good(raw, now)
 
 
 def client_limits(namespace: str, client: str) -> dict[str, Any]:

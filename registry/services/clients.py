@@ -7,11 +7,9 @@ from typing import Any
 from django.db import transaction
 
 from common.clock import rfc3339
-from common.encoding import dumps
 from common.errors import NotFound, StateConflict
-from common.secrets import encrypt
 from common.signing import new_webhook_secret
-from registry import selectors
+from registry import webhook_secrets
 from registry.credential_cache import CACHE
 from registry.models import Client, Credential, Namespace
 from registry.services import changes
@@ -65,7 +63,7 @@ def create(
                 "abilities": ["*"] if abilities is None else abilities,
                 "limits": limits or {},
                 "callback_schedule": callback_schedule,
-                "callback_secrets": _sealed([{"secret": secret, "until": None}]),
+                "callback_secrets": webhook_secrets.sealed(secret),
             },
         )
         if not made:
@@ -87,8 +85,7 @@ def rotate(
         scopes = scopes_of(client)
         end_after(Credential.objects.filter(client=client), until)
         issued = issue(Credential.Kind.CLIENT, scopes, namespace=namespace, client=client)
-        older = [_ended(one, until) for one in selectors.open_secrets(client.callback_secrets)]
-        client.callback_secrets = _sealed([{"secret": secret, "until": None}, *_still_good(older, now)])
+        client.callback_secrets = webhook_secrets.rotated(client.callback_secrets, secret, until=until, now=now)
         client.save(update_fields=["callback_secrets"])
         after = {"accessKey": issued.access_key, "oldUntil": rfc3339(until)}
         _record("client.rotate", client, Author(actor, now, ip), after=after)
@@ -138,19 +135,6 @@ def _locked(namespace: str, name: str) -> Client:
     if client is None:
         raise NotFound
     return client
-
-
-def _sealed(secrets: list[dict[str, Any]]) -> bytes:
-    return encrypt(dumps(secrets).decode())
-
-
-def _ended(one: dict[str, Any], until: datetime) -> dict[str, Any]:
-    text = rfc3339(until)
-    return {**one, "until": text if one["until"] is None else min(one["until"], text or "")}
-
-
-def _still_good(secrets: list[dict[str, Any]], now: datetime) -> list[dict[str, Any]]:
-    return [one for one in secrets if one["until"] > (rfc3339(now) or "")]
 
 
 def _record(action: str, client: Client, author: Author, *, before: Any = None, after: Any = None) -> None:
