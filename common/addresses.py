@@ -43,6 +43,12 @@ class UrlRefused(ValueError):
     """A URL that is not called; the text is for whoever gave it."""
 
 
+@functools.lru_cache(maxsize=16)
+def networks(texts: tuple[str, ...]) -> list[Network]:
+    """Networks by their texts, read once. Raises ValueError."""
+    return [ip_network(text) for text in texts]
+
+
 def is_allowed(address: str, allow: Sequence[Network]) -> bool:
     """Whether a connection to this IP address may be made. IPv6 that carries an IPv4 address is judged by that one."""
     try:

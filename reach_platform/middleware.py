@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 
 from common.errors import trace_id_of_request
 from common.logging import current_trace_id
+from reach_platform.page_middleware import API
 
 STRICT = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data:; "
@@ -18,6 +19,8 @@ ADMIN = (
     "img-src 'self' data:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
+# What programs read needs nothing at all.
+DATA = "default-src 'none'; frame-ancestors 'none'"
 # The API documentation page draws itself with style attributes.
 DOCS = STRICT.replace("style-src 'self' 'nonce-{nonce}'", "style-src 'self' 'unsafe-inline'")
 
@@ -45,7 +48,8 @@ class SecurityHeaders:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        request.csp_nonce = secrets.token_urlsafe(16)  # type: ignore[attr-defined]
+        if not request.path.startswith(API):
+            request.csp_nonce = secrets.token_urlsafe(16)  # type: ignore[attr-defined]
         response = self.get_response(request)
         response.headers.setdefault("Content-Security-Policy", self._policy(request))
         response.headers.setdefault("X-Content-Type-Options", "nosniff")
@@ -55,6 +59,8 @@ class SecurityHeaders:
 
     @staticmethod
     def _policy(request: HttpRequest) -> str:
+        if request.path.startswith(API):
+            return DATA
         if request.path.startswith("/admin/"):
             return ADMIN
         template = DOCS if request.path.startswith("/docs") else STRICT

@@ -82,13 +82,13 @@ MIDDLEWARE = [
     "reach_platform.middleware.TraceId",
     "reach_platform.middleware.SecurityHeaders",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.locale.LocaleMiddleware",
+    "reach_platform.page_middleware.PageSession",
+    "reach_platform.page_middleware.PageLanguage",
     "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "reach_platform.page_middleware.PageForms",
+    "reach_platform.page_middleware.PageUser",
+    "reach_platform.page_middleware.PageMessages",
+    "reach_platform.page_middleware.PageFrames",
 ]
 
 ROOT_URLCONF = "reach_platform.urls"

@@ -11,14 +11,9 @@ from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from reach_platform.openapi import openapi
 from registry.api.catalog import Catalog
-from routing.models import Route
+from routing.offers import offers
 
-PACKAGES = ("registry", "routing", "callbacks", "insight")
-
-
-def explicit_abilities(namespace: str) -> set[str]:
-    """The abilities that have a route of their own."""
-    return set(Route.objects.filter(namespace=namespace).values_list("ability", flat=True))
+PACKAGES = ("routing", "registry", "callbacks", "insight")  # addresses are tried in order: what is asked for most, first
 
 
 def addresses(part: str) -> list[Any]:
@@ -33,7 +28,7 @@ def api_addresses() -> list[Any]:
 urlpatterns = [
     path("v1/openapi.json", openapi, name="openapi"),
     path("v1/", include(api_addresses())),
-    path("v1/catalog", Catalog.as_view(explicit_abilities=explicit_abilities), name="catalog"),
+    path("v1/catalog", Catalog.as_view(offers=offers), name="catalog"),
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="docs"),
     path("i18n/", include("django.conf.urls.i18n")),
     path("admin/", admin.site.urls),

@@ -6,12 +6,11 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from ipaddress import ip_network
 from typing import Any
 
 from django.conf import settings
 
-from common.addresses import UrlRefused, check_url
+from common.addresses import UrlRefused, check_url, networks
 from common.errors import (
     AbilityNotAllowed,
     AbilityNotRegistered,
@@ -147,7 +146,7 @@ def _check_callback(request: ReachRequest) -> None:
     if url is None:
         return
     try:
-        check_url(url, [ip_network(one) for one in settings.REACH_OUTBOUND_ALLOW])
+        check_url(url, networks(tuple(settings.REACH_OUTBOUND_ALLOW)))
     except UrlRefused as refusal:
         raise CallbackUrlRefused(str(refusal), errors=_field("/callback/url", "REFUSED", str(refusal))) from None
 
