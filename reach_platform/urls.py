@@ -13,7 +13,12 @@ from reach_platform.openapi import openapi
 from registry.api.catalog import Catalog
 from routing.offers import offers
 
-PACKAGES = ("routing", "registry", "callbacks", "insight")  # addresses are tried in order: what is asked for most, first
+PACKAGES = (
+    "routing",
+    "registry",
+    "callbacks",
+    "insight",
+)  # addresses are tried in order: what is asked for most, first
 
 
 def addresses(part: str) -> list[Any]:
