@@ -30,6 +30,8 @@ BEAT_JOBS = {
     "probe": ("registry.jobs.probe", 1),
     "judge-instances": ("registry.jobs.judge", 1),
     "score-instances": ("registry.jobs.score", 15),
+    "fire-hooks": ("registry.jobs.fire_hooks", 1),
+    "sweep-hooks": ("registry.jobs.sweep_hooks", 60),
     "keep-partitions": ("routing.jobs.keep_partitions", 3600),
     "drop-old": ("routing.jobs.drop_old", 86_400),
 }

@@ -1,9 +1,12 @@
 """The registry's jobs: each safe to run twice, on time or late."""
 
+from datetime import timedelta
+
 from celery import shared_task
+from django.conf import settings
 
 from common.clock import now
-from registry.services import instances, judging, nonces, probing, scoring
+from registry.services import firings, instances, judging, nonces, probing, scoring
 
 
 @shared_task(name="registry.jobs.check_heartbeats")
@@ -32,3 +35,15 @@ def score() -> None:
 def probe() -> None:
     """Begin the probes that are due."""
     probing.tick(now())
+
+
+@shared_task(name="registry.jobs.fire_hooks")
+def fire_hooks() -> None:
+    """Begin to tell what hooks have to tell."""
+    firings.tick(now())
+
+
+@shared_task(name="registry.jobs.sweep_hooks")
+def sweep_hooks() -> None:
+    """Give up firings that were begun and never reported, and forget old ones."""
+    firings.sweep(now(), timedelta(days=settings.REACH_RETENTION_DAYS))

@@ -15,7 +15,7 @@ from registry.addresses import HTTP, INVOKE, wrong_address
 from registry.health import HealthSettings, complaint_of, health_factor, judge
 from registry.instance_cache import Place, says_something_new
 from registry.models import Agent, Instance, StateChange
-from registry.services import audit, changes, evidence, figures, judging
+from registry.services import audit, changes, evidence, figures, hook_events, judging
 from registry.states import InstanceState
 
 WRITE_EVERY_S = 10.0  # a row's heard-time, while Redis is away
@@ -210,6 +210,7 @@ def _hear_news(namespace: str, place: Place, body: dict[str, Any], now: datetime
         draining, percent = body.get("status") == "draining", body.get("weightPercent", row.weight_percent)
         reroute = (row.draining, row.weight_percent) != (draining, percent)
         row.draining, row.weight_percent = draining, percent
+        hook_events.fire_crossings(row, body, place.settings.resources, now)
         row.heartbeat, row.last_heard_at = _said(row, body, place.settings, now), now
         known = judging.evidence_of(row, kept, place.settings)
         verdict = judge(known, row.state, place.settings, now)
@@ -250,7 +251,7 @@ def _start(row: Instance, now: datetime) -> None:
     row.save()
     evidence.forget(row.pk)  # also of a new row: an earlier database may have had the same number
     if from_state != row.state:
-        StateChange.objects.create(instance=row, at=now, from_state=from_state, to_state=row.state, reason=row.reason)
+        _write_change(row, from_state, row.state, row.reason, now)
 
 
 def _agent(namespace: str, agent_id: str) -> Agent:
@@ -319,9 +320,14 @@ def _set_state(row: Instance, state: str, reason: str, now: datetime) -> bool:
     """Move a locked row and write the move down; False when it is there already."""
     if state == row.state:
         return False
-    StateChange.objects.create(instance=row, at=now, from_state=row.state, to_state=state, reason=reason)
+    _write_change(row, row.state, state, reason, now)
     row.state, row.state_since, row.reason = state, now, reason
     return True
+
+
+def _write_change(row: Instance, old: str, new: str, reason: str, now: datetime) -> None:
+    change = StateChange.objects.create(instance=row, at=now, from_state=old, to_state=new, reason=reason)
+    hook_events.fire_changes([change], now)
 
 
 def _described(row: Instance) -> dict[str, Any]:

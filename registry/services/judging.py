@@ -13,7 +13,7 @@ from common.database import hot_cursor, robust
 from registry import instance_cache
 from registry.health import EJECTED, Evidence, HealthSettings, Verdict, complaint_of, judge
 from registry.models import Agent, Instance, StateChange
-from registry.services import changes, evidence, figures
+from registry.services import changes, evidence, figures, hook_events
 from registry.services.evidence import Kept
 from registry.states import InstanceState
 
@@ -171,13 +171,14 @@ def _moved(namespace: str, moves: list[Move], now: datetime) -> int:
         done = {pk for (pk,) in cursor.fetchall()}
     if not done:
         return 0
-    StateChange.objects.bulk_create(
+    written = StateChange.objects.bulk_create(
         StateChange(
             instance_id=move.case.pk, at=now, from_state=move.case.state, to_state=move.verdict.state,
             reason=move.verdict.reason,
         )
         for move in moves if move.case.pk in done
     )  # fmt: skip
+    hook_events.fire_changes(written, now)
     changes.touch(namespace)
     tell(done)
     return len(done)
