@@ -1,19 +1,18 @@
-"""Waits and streams: what a view leaves for the web server's event loop, so that they hold no thread.
-
-A view sets `response.hand_off`; the front then awaits `hand_off.respond(send, receive, answer)`, where `receive`
-returns once the client is gone or the server stops, and `answer` is the view's response, ready for the wire.
+"""Waits for tasks and streams of their events: what a view leaves for the web server's event loop, so that they hold no
+thread (`common.streams` says how).
 """
 
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from common.clock import rfc3339
 from common.database import robust
 from common.encoding import dumps
+from common.streams import Answer, Gone, Receive, Send, stream, unless, without_length, write
 from routing import documents, endings, selectors
 from routing.models import Event, Task
 from routing.states import FINAL
@@ -22,22 +21,10 @@ HEARTBEAT_S = 15.0
 LIFETIME_S = 3600.0  # then the client comes back with its Last-Event-ID, perhaps to another process
 PAGE = 500
 
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
 T = TypeVar("T")
 
 # Threads of their own: a queue of ordinary requests does not delay a stream, nor a thousand streams them.
 _readers = ThreadPoolExecutor(2, "streams")
-
-
-class Answer(Protocol):
-    """The view's response: status, headers as pairs of bytes, body."""
-
-    status: int
-    headers: list[tuple[bytes, bytes]]
-    body: bytes
-
-    async def send(self, send: Send) -> None: ...
 
 
 class WaitForTask:
@@ -49,10 +36,10 @@ class WaitForTask:
     async def respond(self, send: Send, receive: Receive, answer: Answer) -> None:
         gone = asyncio.ensure_future(receive())
         try:
-            if await _unless(gone, endings.hub().wait(self.task_id, self.seconds)):
+            if await unless(gone, endings.hub().wait(self.task_id, self.seconds)):
                 answer.body = await _read(task_document, self.task_id)
                 answer.status = 200
-                answer.headers = [*_without_length(answer), (b"content-length", str(len(answer.body)).encode())]
+                answer.headers = [*without_length(answer), (b"content-length", str(len(answer.body)).encode())]
             await answer.send(send)
         finally:
             gone.cancel()
@@ -65,27 +52,21 @@ class TaskEvents:
         self.task_id, self.after = task_id, after
 
     async def respond(self, send: Send, receive: Receive, answer: Answer) -> None:
-        gone = asyncio.ensure_future(receive())
-        await send({"type": "http.response.start", "status": answer.status, "headers": _without_length(answer)})
-        await _write(send, b": events of a task\n\n")  # the headers leave with the first bytes
-        try:
-            await self._stream(send, gone)
-            await send({"type": "http.response.body", "body": b""})
-        finally:
-            gone.cancel()
+        await stream(send, receive, answer, lambda gone: self._stream(send, gone))
 
-    async def _stream(self, send: Send, gone: "asyncio.Future[Any]") -> None:
+    async def _stream(self, send: Send, gone: Gone) -> None:
+        await write(send, b": events of a task\n\n")  # the headers leave with the first bytes
         hub, end = endings.hub(), time.monotonic() + LIFETIME_S
         seen = await _read(resume_from, self.task_id, self.after)
         while not gone.done() and time.monotonic() < end:
             events, more, ended = await _read(events_after, self.task_id, seen)
             if events:
                 seen = events[-1]["seq"]
-                await _write(send, b"".join(map(_frame, events)))
+                await write(send, b"".join(map(_frame, events)))
             if ended and not more:
                 return
-            if not more and await _unless(gone, hub.wait_change(self.task_id, HEARTBEAT_S, seen)) is False:
-                await _write(send, b": still here\n\n")
+            if not more and await unless(gone, hub.wait_change(self.task_id, HEARTBEAT_S, seen)) is False:
+                await write(send, b": still here\n\n")
 
 
 def task_document(task_id: uuid.UUID) -> bytes:
@@ -135,23 +116,5 @@ def _frame(event: dict[str, Any]) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event["seq"], event["event"].encode(), dumps(event))
 
 
-async def _write(send: Send, body: bytes) -> None:
-    await send({"type": "http.response.body", "body": body, "more_body": True})
-
-
-async def _unless(gone: "asyncio.Future[Any]", work: Coroutine[Any, Any, T]) -> T | None:
-    """The result of `work`; None when `gone` came first."""
-    task = asyncio.ensure_future(work)
-    await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-    if task.done():
-        return task.result()
-    task.cancel()
-    return None
-
-
 async def _read(function: Callable[..., T], *given: Any) -> T:
     return await asyncio.get_running_loop().run_in_executor(_readers, function, *given)
-
-
-def _without_length(answer: Answer) -> list[tuple[bytes, bytes]]:
-    return [(name, value) for name, value in answer.headers if name != b"content-length"]
