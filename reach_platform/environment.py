@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from reach_platform import health_settings
 from reach_platform.setting_values import (
     commands,
     functions,
@@ -91,6 +92,7 @@ TABLE = (
     Setting("REACH_PROBE_INTERVAL", whole(1000, 3_600_000), 15_000, "Time between two probes of an instance (ms).",
             "1000 to 3600000"),
     Setting("REACH_PROBE_CONCURRENCY", whole(1, 1000), 10, "Probes that may run at once.", "1 to 1000"),
+    *(Setting(*row) for row in health_settings.rows()),
     Setting("REACH_REDIS_PREFIX", prefix, "reach", "Begins every Redis key, so that platforms can share a server.",
             "1 to 40 characters"),
     Setting("REACH_VISIBILITY_TIMEOUT", whole(1, 86_400), 3600,
@@ -154,6 +156,8 @@ def _default_text(default: Any) -> str:
         return str(default).lower()
     if isinstance(default, list):
         return ",".join(default)
+    if isinstance(default, float):
+        return f"{default:.6g}"
     return str(default) if default else ""
 
 

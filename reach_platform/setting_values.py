@@ -30,6 +30,21 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     return parse
 
 
+def number(low: float, high: float, *, whole: bool = False) -> Callable[[str], float]:
+    kind = "a whole number" if whole else "a number"
+
+    def parse(value: str) -> float:
+        try:
+            found = int(value.strip(), 10) if whole else float(value)
+        except ValueError:
+            raise ValueError(f"it must be {kind} from {low} to {high}") from None
+        if not low <= found <= high:  # NaN is not
+            raise ValueError(f"it must be from {low} to {high}")
+        return found
+
+    return parse
+
+
 def one_of(*choices: str) -> Callable[[str], str]:
     def parse(value: str) -> str:
         if value not in choices:

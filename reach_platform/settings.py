@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from insight.unfold import UNFOLD  # noqa: F401 - the admin's theme reads it here
-from reach_platform import environment
+from reach_platform import environment, health_settings
 from reach_platform.database_url import broker_url, django_database
 from reach_platform.embedded.place import Place, PlaceError
 
@@ -41,6 +41,7 @@ REACH_VISIBILITY_TIMEOUT: int = VALUES["REACH_VISIBILITY_TIMEOUT"]
 REACH_PROBE_COMMANDS: dict[str, list[str]] = VALUES["REACH_PROBE_COMMANDS"]
 REACH_HOOK_COMMANDS: dict[str, list[str]] = VALUES["REACH_HOOK_COMMANDS"]
 REACH_FUNCTIONS: dict[str, str] = VALUES["REACH_FUNCTIONS"]
+REACH_HEALTH: dict[str, float] = health_settings.figures(VALUES)
 
 EMBEDDED_POSTGRES: bool = VALUES["DATABASE_URL"] is None
 EMBEDDED_REDIS: bool = VALUES["REDIS_URL"] is None

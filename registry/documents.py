@@ -90,12 +90,20 @@ def health_document(one: Instance, changes: Iterable[StateChange], shown: Shown)
         "lastHeartbeatAt": rfc3339(_last_heard(one, kept.heard_at)),
         "lastLatencyMs": scored.last_ms,
         "baselineP95Ms": kept.baseline_ms,
+        "drift": drift_document([shown]),
         "proberSuspect": any(probe.prober in shown.suspects for probe in kept.probes[-1:]),
         "probes": [probe_document(probe) for probe in reversed(kept.probes)],
         "changes": [
             {"at": rfc3339(c.at), "from": c.from_state or None, "to": c.to_state, "reason": c.reason} for c in changes
         ],
     }
+
+
+def drift_document(shown: Iterable[Shown]) -> dict[str, Any]:
+    """How many of the newest answers do not fit the declared output schema; `share` is None without any."""
+    drifts = [one.drift for one in shown]
+    answers, misfits = sum(one.answers for one in drifts), sum(one.misfits for one in drifts)
+    return {"answers": answers, "misfits": misfits, "share": round(misfits / answers, 4) if answers else None}
 
 
 def probe_document(probe: Probe) -> dict[str, Any]:

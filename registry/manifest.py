@@ -1,7 +1,7 @@
 """Reading a manifest: from the bytes an owner sent to a checked document, or to every error with its pointer. Pure."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -19,6 +19,14 @@ CheckAddress = Callable[[str, tuple[str, ...]], str | None]  # (url, schemes) â†
 
 ADDRESS_SCHEMES = {"invoke": ("http", "https", "ws", "wss")}
 _VALIDATOR = Validator(MANIFEST, name="manifest")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What this platform allows: addresses, and the names of `commands` that probes may run."""
+
+    check_address: CheckAddress
+    commands: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,7 @@ class Manifest:
         return spec
 
 
-def read(raw: bytes, content_type: str, agent_id: str, *, strict: bool, check_address: CheckAddress) -> Manifest:
+def read(raw: bytes, content_type: str, agent_id: str, *, strict: bool, rules: Rules) -> Manifest:
     """The manifest in a request's body, JSON or (`content_type` has "yaml") YAML.
 
     Raises MalformedJson, MalformedYaml, or ManifestInvalid with all errors; `strict` makes warnings errors.
@@ -55,11 +63,11 @@ def read(raw: bytes, content_type: str, agent_id: str, *, strict: bool, check_ad
     if "yaml" in content_type:
         found = as_written(yaml.parse(raw), MANIFEST)
     else:
-        found = json.parse(raw.removeprefix(b"\xef\xbb\xbf"))
-    return check(found, agent_id, strict=strict, check_address=check_address)
+        found = json.parse_object(raw.removeprefix(b"\xef\xbb\xbf"))
+    return check(found, agent_id, strict=strict, rules=rules)
 
 
-def check(found: Any, agent_id: str, *, strict: bool, check_address: CheckAddress) -> Manifest:
+def check(found: Any, agent_id: str, *, strict: bool, rules: Rules) -> Manifest:
     """The manifest of a parsed document. Raises ManifestInvalid with all errors."""
     errors = _VALIDATOR.errors(found, limit=50)
     if errors:
@@ -67,7 +75,7 @@ def check(found: Any, agent_id: str, *, strict: bool, check_address: CheckAddres
     document = plain_numbers(found)
     schemas, problems = _schemas(found["spec"]["capabilities"])
     problems += [*_wrong_name(document, agent_id), *_doubles(document), *_mappings(document)]
-    problems += _addresses(document["spec"], check_address)
+    problems += [*_addresses(document["spec"], rules.check_address), *_command(document["spec"], rules.commands)]
     if problems:
         raise ManifestInvalid(problems)
     capabilities = tuple(
@@ -185,6 +193,16 @@ def _addresses(spec: dict[str, Any], check_address: CheckAddress) -> Iterator[Fi
         wrong = check_address(url, ADDRESS_SCHEMES.get(name, ("http", "https"))) if url is not None else None
         if wrong:
             yield _error(f"/spec/endpoints/{name}", "ADDRESS", wrong)
+
+
+def _command(spec: dict[str, Any], commands: Collection[str]) -> Iterator[FieldError]:
+    probe = spec.get("probe") or {}
+    name = probe.get("command")
+    if name is None and probe.get("type") == "command":
+        yield _error("/spec/probe/command", "REQUIRED", "is missing; a command probe names one of the operator's")
+    elif name is not None and name not in commands:
+        known = ", ".join(sorted(commands)) or "none"
+        yield _error("/spec/probe/command", "COMMAND", f"{name!r} is not one of the operator's commands ({known})")
 
 
 def _warnings(spec: dict[str, Any], capabilities: tuple[CapabilityDocument, ...]) -> Iterator[FieldError]:

@@ -5,6 +5,8 @@ Unknown fields are refused everywhere but inside schemas, samples and examples, 
 
 from typing import Any
 
+from registry import probes
+
 AGENT_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 CAPABILITY_NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 HEADER_NAME = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$"
@@ -12,7 +14,7 @@ HEADER_VALUE = r"^[\x20-\x7e\t]{0,4096}$"
 LINE = r"^[^\x00-\x1f\x7f]*$"
 CHANNELS = ("http", "stream", "pull", "websocket", "function", "a2a")
 PRESETS = ("openai-chat", "dify", "langserve", "jsonrpc", "text")
-PROBES = ("tcp", "http", "jsonrpc", "grpc", "command", "synthetic")
+PROBES = tuple(probes.REGISTRY)
 DAY_MS = 86_400_000
 
 Schema = dict[str, Any]

@@ -185,6 +185,7 @@ class Health(RegistryView):
             "agentId": agent_id,
             "maintenance": found.maintenance,
             "registeredAt": rfc3339(found.created_at),
+            "drift": documents.drift_document(shown.values()),
             "instances": [documents.health_document(one, changes.get(one.pk, []), shown[one.pk]) for one in rows],
         })  # fmt: skip
 

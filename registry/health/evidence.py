@@ -16,15 +16,26 @@ class Probe(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One live call; `code` is the task error of a failed one."""
+    """One live call, or the result that one led to later. `code` is the task error of a failed one, RECEIVED where the
+    instance took the work and its result is yet to come; `fits` = its answer has the declared form, None if unknown."""
 
     at: float
     ok: bool
     ms: float | None
     code: str
+    fits: bool | None = None
 
+
+RECEIVED = "RECEIVED"
 
 Result = TypeVar("Result", Probe, Call)
+
+
+class Drift(NamedTuple):
+    """How many answers were compared with the declared form, and how many do not have it."""
+
+    answers: int
+    misfits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +65,17 @@ def failures_in_a_row(results: Sequence[Result]) -> Sequence[Result]:
     while count < len(results) and not results[-1 - count].ok:
         count += 1
     return results[len(results) - count :]
+
+
+def results(calls: Sequence[Call]) -> list[Call]:
+    """Without receipts: those show that it can be reached, and not how its work goes."""
+    return [call for call in calls if call.code != RECEIVED]
+
+
+def drift_of(calls: Sequence[Call], newest: int, since: float) -> Drift:
+    """How many of the `newest` answers, none older than `since`, do not have the declared form."""
+    answers = [call.fits for call in calls if call.fits is not None and call.at >= since][-newest:]
+    return Drift(len(answers), answers.count(False))
 
 
 def within(calls: Sequence[Call], since: float) -> list[Call]:

@@ -31,8 +31,11 @@ class HealthSettings:
     failure_calls: int = 10  # … of at least so many
     recovered_share: float = 2 / 3  # a degraded one is well again below this share of those limits …
     recovered_after_s: float = 60.0  # … for so long
+    drift_answers: int = 50  # of so many newest answers …
+    drift_share: float = 0.1  # … a greater share that does not fit the declared output schema = degraded
     latency_ceiling_ms: float = LATENCY_CEILING_MS  # a mean latency of this has factor 0
     resources: Mapping[str, dict[str, float]] = field(default_factory=dict)  # {name: {degradedBelow, degradedAbove}}
+    contract_since: float = 0.0  # earlier answers were compared with another revision's schema
 
 
 def settings_from(spec: dict[str, Any], base: HealthSettings) -> HealthSettings:

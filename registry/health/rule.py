@@ -4,10 +4,21 @@ Out needs several bad signs in a row from one kind of evidence, and back in need
 so one blip moves nobody out, and nobody goes back and forth.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from registry.health.evidence import Call, Evidence, Probe, failure_share, failures_in_a_row, p95_ms, within
+from registry.health.evidence import (
+    Call,
+    Evidence,
+    Probe,
+    drift_of,
+    failure_share,
+    failures_in_a_row,
+    p95_ms,
+    results,
+    within,
+)
 from registry.health.figures import HealthSettings
 from registry.health.heartbeats import REASON_LIMIT
 from registry.states import InstanceState
@@ -64,14 +75,15 @@ def _why_out(evidence: Evidence, state: str, settings: HealthSettings, at: float
     failed = [probe for probe in failures_in_a_row(_usable_probes(evidence, settings, at)) if probe.at >= since]
     if len(failed) >= settings.probe_retries:
         return f"{len(failed)} failed probes in a row, the last: {failed[-1].reason or 'failed'}", "probes"
-    run = [call for call in failures_in_a_row(evidence.calls) if call.at >= since]
+    calls = [call for call in evidence.calls if call.at >= since]
+    run = failures_in_a_row(results(calls))
     if run and at - run[-1].at <= settings.window_s:
-        return _why_ejected(run, settings, at)
+        return _why_ejected(calls, run, settings, at)
     return "", ""
 
 
-def _why_ejected(run: list[Call], settings: HealthSettings, at: float) -> tuple[str, str]:
-    last = run[-settings.dead_calls :]
+def _why_ejected(calls: list[Call], run: Sequence[Call], settings: HealthSettings, at: float) -> tuple[str, str]:
+    last = calls[-settings.dead_calls :]
     if len(last) == settings.dead_calls and all(call.code == UNREACHABLE for call in last):
         return f"{EJECTED}its last {settings.dead_calls} calls reached nobody", "calls"
     if len(run) >= settings.failing_calls and at - run[0].at >= settings.failing_for_s:
@@ -92,7 +104,7 @@ def _back(evidence: Evidence, settings: HealthSettings, at: float) -> Verdict:
     since, probes = evidence.state_since, _usable_probes(evidence, settings, at)
     if is_lost(evidence, settings, at) or (probes and not probes[-1].ok):
         return Verdict(OFFLINE)
-    run = [call for call in failures_in_a_row(evidence.calls) if call.at >= since - settings.window_s]
+    run = [call for call in failures_in_a_row(results(evidence.calls)) if call.at >= since - settings.window_s]
     if len(run) >= min(settings.dead_calls, settings.failing_calls) and at - since < settings.ejected_for_s:
         return Verdict(OFFLINE)
     if evidence.listens and evidence.heard_at is not None and evidence.heard_at > since:
@@ -125,17 +137,17 @@ def _degraded(evidence: Evidence, settings: HealthSettings, at: float) -> Verdic
 
 def _successes_in_a_row(evidence: Evidence) -> int:
     """Good heartbeats, probes and calls since the last bad probe or call, in this state."""
-    results: list[Probe | Call] = [*evidence.calls]
-    results += [] if evidence.suspect else evidence.probes
-    since = max([evidence.state_since, *(one.at for one in results if not one.ok)])
-    return sum(at > since for at in evidence.beats) + sum(one.ok and one.at > since for one in results)
+    checks: list[Probe | Call] = [*results(evidence.calls)]
+    checks += [] if evidence.suspect else evidence.probes
+    since = max([evidence.state_since, *(one.at for one in checks if not one.ok)])
+    return sum(at > since for at in evidence.beats) + sum(one.ok and one.at > since for one in checks)
 
 
 def _trouble(evidence: Evidence, settings: HealthSettings, at: float, share: float) -> str:
     """What makes it take less traffic; with a `share` below 1 the limits are that much stricter."""
     if evidence.complaint:
         return evidence.complaint
-    calls = within(evidence.calls, at - settings.window_s)
+    calls = within(results(evidence.calls), at - settings.window_s)
     at_least = settings.failure_calls if share == 1.0 else 1  # in doubt it stays as it is
     failing = failure_share(calls, at_least)
     if failing is not None and failing > settings.failure_share * share:
@@ -143,6 +155,9 @@ def _trouble(evidence: Evidence, settings: HealthSettings, at: float, share: flo
     slow, limit_ms = p95_ms(calls, settings.slow_calls if share == 1.0 else 1), _slow_ms(evidence, settings)
     if slow is not None and limit_ms is not None and slow > limit_ms * share:
         return f"95% of its calls take up to {slow:.0f} ms, over {limit_ms:.0f} ms"
+    drift = drift_of(evidence.calls, settings.drift_answers, settings.contract_since)
+    if drift.misfits > settings.drift_share * settings.drift_answers * share:
+        return f"{drift.misfits} of its last {drift.answers} answers do not fit the declared output schema"
     return ""
 
 

@@ -10,7 +10,6 @@ from yarl import URL
 from registry.probes.base import CannotProbe, Sample, Target
 
 TIMEOUT_MS = 5_000
-RETRIES = 3
 _SECRET = re.compile(r"\$\{secret:([^}]*)\}")
 _WEBSOCKET = re.compile("^ws", re.IGNORECASE)
 
@@ -50,9 +49,8 @@ class Subject:
     def timeout_s(self) -> float:
         return float(self.probe.get("timeoutMs", TIMEOUT_MS)) / 1000
 
-    @property
-    def retries(self) -> int:
-        return int(self.probe.get("retries", RETRIES))
+    def retries(self, default: int) -> int:
+        return int(self.probe.get("retries", default))
 
     def interval_s(self, default_ms: int) -> float:
         return float(self.probe.get("intervalMs", default_ms)) / 1000

@@ -35,13 +35,14 @@ _calls = msgspec.json.Decoder(list[Call]).decode
 
 
 class Seen(NamedTuple):
-    """One live call's outcome; neutral ones, which say nothing of the instance, are not kept."""
+    """One live call's outcome; neutral ones, which say nothing of the instance, are not kept. `fits` as in `Call`."""
 
     instance_pk: int
     result: str
     ms: float | None
     code: str
     at: datetime
+    fits: bool | None = None
 
 
 class Scored(msgspec.Struct):
@@ -126,7 +127,8 @@ def called(batch: Iterable[Seen]) -> None:
     by_instance: dict[int, list[Call]] = defaultdict(list)
     for seen in batch:
         if seen.result != NEUTRAL:
-            by_instance[seen.instance_pk].append(Call(seen.at.timestamp(), seen.result == OK, seen.ms, seen.code))
+            call = Call(seen.at.timestamp(), seen.result == OK, seen.ms, seen.code, seen.fits)
+            by_instance[seen.instance_pk].append(call)
     if not by_instance:
         return
     try:

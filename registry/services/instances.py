@@ -133,7 +133,7 @@ def heartbeat(namespace: str, agent_id: str, instance_id: str, body: dict[str, A
 
 def check_heartbeats(now: datetime) -> int:
     """Take out what was not heard for 30 s; forget what left a day ago. Returns how many were lost."""
-    limit = now - timedelta(seconds=HealthSettings().lost_after_s)
+    limit = now - timedelta(seconds=figures.platform().lost_after_s)
     late = Instance.objects.filter(implicit=False, left_at=None, last_heard_at__lte=limit, agent__deleted_at=None)
     found = list(late.exclude(state=InstanceState.OFFLINE).order_by("last_heard_at").values_list("pk", flat=True))
     heard = evidence.heard_at(found)
@@ -248,6 +248,8 @@ def _start(row: Instance, now: datetime) -> None:
     row.state, row.state_since, row.reason = InstanceState.NEW, now, "registered"
     row.registered_at, row.left_at, row.last_heard_at = now, None, None
     row.draining, row.weight_percent, row.heartbeat = False, 100, None
+    row.probe_due_at, row.probe_claimed_at, row.probed_at = now, None, None
+    row.probe_failures, row.probe_successes, row.probe_reason = 0, 0, ""
     row.save()
     evidence.forget(row.pk)  # also of a new row: an earlier database may have had the same number
     if from_state != row.state:

@@ -91,7 +91,7 @@ def evidence_of(row: Instance, kept: Kept, settings: HealthSettings, *, silence_
 def silence_counts(now: datetime) -> bool:
     """Whether not being heard means anything: not without Redis, nor soon after it came back empty."""
     since = evidence.since_when(now)
-    return since is not None and now.timestamp() - since >= HealthSettings().lost_after_s
+    return since is not None and now.timestamp() - since >= figures.platform().lost_after_s
 
 
 def _cases(instance_pks: Collection[int], now: datetime) -> list[Case]:

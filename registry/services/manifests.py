@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 
 from common.errors import NotFound
@@ -11,7 +12,7 @@ from common.secrets import encrypt
 from registry import manifest as manifests
 from registry.addresses import wrong_address
 from registry.differences import json_patch, text_diff
-from registry.manifest import Manifest
+from registry.manifest import Manifest, Rules
 from registry.models import Agent, AgentSecret, Capability, Instance, Revision
 from registry.services import changes, instances
 from registry.services.audit import Author
@@ -50,7 +51,7 @@ def put(
 
     Raises MalformedJson, MalformedYaml, ManifestInvalid; `strict` refuses what would otherwise be a warning.
     """
-    manifest = manifests.read(raw, content_type, agent_id, strict=strict, check_address=wrong_address)
+    manifest = manifests.read(raw, content_type, agent_id, strict=strict, rules=_rules())
     content = _Content(manifest, raw.decode("utf-8-sig"), content_type)
     return _register(namespace, agent_id, content, "agent.register", Author(actor, now, ip))
 
@@ -58,7 +59,7 @@ def put(
 def restore(namespace: str, agent_id: str, number: int, *, actor: str, now: datetime, ip: str = "") -> Registered:
     """Make an earlier revision's content the newest revision. Raises NotFound, ManifestInvalid (by today's rules)."""
     old = _revision(namespace, agent_id, number)
-    manifest = manifests.check(old.manifest, agent_id, strict=False, check_address=wrong_address)
+    manifest = manifests.check(old.manifest, agent_id, strict=False, rules=_rules())
     content = _Content(manifest, old.source, old.content_type)
     return _register(namespace, agent_id, content, "agent.restore", Author(actor, now, ip))
 
@@ -189,6 +190,10 @@ def _add_revision(agent: Agent, content: _Content, actor: str) -> None:
         warnings=list(manifest.warnings),
         created_by=actor,
     )
+
+
+def _rules() -> Rules:
+    return Rules(wrong_address, settings.REACH_PROBE_COMMANDS)
 
 
 def _locked(namespace: str, agent_id: str) -> Agent | None:

@@ -26,14 +26,13 @@ class Observed(NamedTuple):
     ms: float | None
     code: str
     at: datetime
+    fits: bool | None = None
 
 
-def observed(batch: list[Observed], failing: Collection[Key], now: datetime) -> int:
+def observed(batch: Collection[Observed], failing: Collection[Key], now: datetime) -> int:
     """Note live calls, and judge those that fail in a row now; returns how many moved."""
     pks = _pks_of({one.key for one in batch})
-    evidence.called(
-        evidence.Seen(pks[one.key], one.result, one.ms, one.code, one.at) for one in batch if one.key in pks
-    )
+    evidence.called(evidence.Seen(pks[one.key], *one[1:]) for one in batch if one.key in pks)
     return judging.judge_instances([pks[key] for key in failing if key in pks], now)
 
 

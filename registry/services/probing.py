@@ -24,7 +24,7 @@ from registry.probes.base import CannotProbe, Result, Target
 from registry.probes.claims import Claim, Found
 from registry.probes.schedule import next_delay_s
 from registry.probes.targets import Subject, target_of
-from registry.services import evidence, judging
+from registry.services import evidence, figures, judging
 from registry.services.prober import Prober
 
 PROBER = f"{socket.gethostname()}:{os.getpid()}"
@@ -169,7 +169,7 @@ def _claim(row: Instance, subject: Subject, target: Target | CannotProbe, now: d
         at=now,
         failures=row.probe_failures,
         successes=row.probe_successes,
-        retries=subject.retries,
+        retries=subject.retries(figures.platform().probe_retries),
         interval_s=interval_s,
         good_for_s=interval_s,
         target=None if isinstance(target, CannotProbe) else target,

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from registry.health import HealthSettings, health_factor
-from registry.health.evidence import failure_share, mean_ms, p95_ms, within
+from registry.health.evidence import Drift, drift_of, failure_share, mean_ms, p95_ms, results, within
 from registry.models import Agent, Instance
 from registry.score import Parts, latency_factor, score
 from registry.services import evidence, figures, judging
@@ -21,10 +21,11 @@ SCORED_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What health pages show beside the row; `suspects` are probers that fail everywhere at present."""
+    """What pages show beside the row: `drift` as the rule counts it, `suspects` = probers that fail everywhere."""
 
     kept: Kept
     scored: Scored
+    drift: Drift
     suspects: set[str]
 
 
@@ -41,7 +42,7 @@ def score_active(now: datetime) -> int:
 def scored(state: str, heartbeat: dict[str, Any] | None, kept: Kept, settings: HealthSettings, now: datetime) -> Scored:
     """The score and its parts; without traffic latency and success are None and do not count."""
     mean = mean_ms(within(kept.calls, now.timestamp() - settings.window_s))
-    failing = failure_share(kept.calls[-SUCCESS_CALLS:])
+    failing = failure_share(results(kept.calls)[-SUCCESS_CALLS:])
     parts = Parts(
         health=health_factor(state, heartbeat),
         latency=None if mean is None else latency_factor(mean, settings.latency_ceiling_ms),
@@ -57,10 +58,12 @@ def shown(agent: Agent, rows: Iterable[Instance], now: datetime) -> dict[int, Sh
     settings = figures.of_agents([(agent.pk, agent.revision)])[agent.pk]
     kept = evidence.read([row.pk for row in rows])
     suspects = evidence.suspects({probe.prober for one in kept.values() for probe in one.probes[-1:]})
-    return {
-        row.pk: Shown(kept[row.pk], scored(row.state, row.heartbeat, kept[row.pk], settings, now), suspects)
-        for row in rows
-    }
+    return {row.pk: _shown(row, kept[row.pk], settings, suspects, now) for row in rows}
+
+
+def _shown(row: Instance, kept: Kept, settings: HealthSettings, suspects: set[str], now: datetime) -> Shown:
+    drift = drift_of(kept.calls, settings.drift_answers, settings.contract_since)
+    return Shown(kept, scored(row.state, row.heartbeat, kept, settings, now), drift, suspects)
 
 
 def _score(instance_pks: list[int], now: datetime) -> None:

@@ -8,10 +8,10 @@ from concurrent.futures import Executor
 
 from common import clock
 from registry.services import observing
-from registry.services.evidence import FAILED, NEUTRAL, OK
+from registry.services.evidence import NEUTRAL, OK
 from registry.services.observing import Observed
 from routing.channels import Sending
-from routing.states import Certainty, TaskError
+from routing.evidence import code_of, fits_of, result_of
 from routing.trip import Outcome
 
 log = logging.getLogger(__name__)
@@ -19,29 +19,6 @@ log = logging.getLogger(__name__)
 EACH_S = 1.0
 IN_A_ROW = 3  # failures in this process's own hands after which an instance is judged now
 GATHERED = 20_000  # more in a second say nothing new
-
-CONNECTION_LOST = "CONNECTION_LOST"  # it was there and broke off, unlike one that nobody reaches
-_FAULTS = frozenset(
-    {TaskError.TIMEOUT, TaskError.UNREACHABLE, TaskError.INTERNAL_ERROR, TaskError.BAD_RESPONSE}
-)  # fmt: skip
-
-
-def result_of(outcome: Outcome) -> str:
-    """Whether the outcome speaks for the instance, against it, or (a bad request, a request to slow down) neither."""
-    if outcome.kind != "FAILED":
-        return OK
-    if outcome.code == TaskError.SERVICE_UNAVAILABLE:
-        return NEUTRAL if outcome.retry_after_ms is not None else FAILED
-    if outcome.code == TaskError.AGENT_FAILED:
-        return FAILED if outcome.retryable else NEUTRAL
-    return FAILED if outcome.code in _FAULTS else NEUTRAL
-
-
-def code_of(outcome: Outcome) -> str:
-    """The name of what went wrong."""
-    if outcome.code == TaskError.UNREACHABLE and outcome.certainty != Certainty.NOT_SENT:
-        return CONNECTION_LOST
-    return str(outcome.code or "")
 
 
 class Observer:
@@ -67,7 +44,8 @@ class Observer:
             if self._failing[key] == IN_A_ROW:
                 self._hurry.set()
         ms = took_ms if outcome.kind == "SUCCEEDED" else None
-        self._seen.append(Observed(key, result, ms, code_of(outcome), outcome.at))
+        fits = fits_of(outcome, declared=sending.capability.output is not None)
+        self._seen.append(Observed(key, result, ms, code_of(outcome), outcome.at, fits))
 
     async def stop(self) -> None:
         """Hand on the rest."""

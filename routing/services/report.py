@@ -26,6 +26,7 @@ from routing.policy import decide
 from routing.services import moves
 from routing.services.facts import AttemptFacts, capability_of, route_facts, task_facts
 from routing.services.node import here
+from routing.services.observe import Ended, observe
 from routing.services.receipt import Receipt, received
 from routing.services.settle import move_of
 from routing.states import FINAL, Certainty, TaskError, TaskState
@@ -36,7 +37,8 @@ _TEXT_LIMIT = 2000
 
 _LOOK = """
 SELECT t.id, a.number, a.key, a.ended_at IS NULL, a.certainty, a.outcome, a.received_at, t.state, t.attempts,
-  t.namespace, t.ability, a.agent_id, a.capability, t.max_attempts, t.created_at, t.deadline_at, b.request
+  t.namespace, t.ability, a.agent_id, a.capability, t.max_attempts, t.created_at, t.deadline_at, b.request,
+  a.instance_id, a.sent_at
 FROM routing_attempt a JOIN routing_task t ON t.id = a.task_id JOIN routing_taskbody b ON b.task_id = a.task_id
 WHERE a.task_id = %(id)s AND a.key = %(key)s"""
 _PROGRESS = """
@@ -96,6 +98,8 @@ class _Reported:
     received_at: dt.datetime | None
     state: str
     facts: AttemptFacts
+    instance_id: str
+    sent_at: dt.datetime | None
 
 
 def receipt(task_id: uuid.UUID, attempt_key: uuid.UUID, raw: bytes, now: dt.datetime) -> None:
@@ -143,6 +147,7 @@ def result(task_id: uuid.UUID, attempt_key: uuid.UUID, raw: bytes, now: dt.datet
             raise TypeError("a result is never an acceptance")
         move = move_of(Settlement(task_id, one.number, decision, outcome, now, attempt_key=attempt_key))
         if moves.apply([move])[0].applied:
+            observe([Ended(one.facts, one.instance_id, outcome, one.sent_at)], now)
             return
     raise NotReady
 
@@ -155,14 +160,14 @@ def _look(task_id: uuid.UUID, attempt_key: uuid.UUID) -> _Reported:
         raise NotFound
     (
         id, number, key, is_open, certainty, outcome, received_at, state, attempts, namespace, ability, agent_id,
-        capability, max_attempts, created_at, deadline_at, request,
+        capability, max_attempts, created_at, deadline_at, request, instance_id, sent_at,
     ) = row  # fmt: skip
     facts = AttemptFacts(
         namespace, ability, agent_id, capability, attempts, max_attempts, created_at, deadline_at, bytes(request)
     )
     answered = certainty == Certainty.RAN and outcome in ("SUCCEEDED", "FAILED")
     is_open = is_open and state in (TaskState.DISPATCHED, TaskState.RUNNING) and attempts == number
-    return _Reported(id, number, key, is_open, answered, received_at, state, facts)
+    return _Reported(id, number, key, is_open, answered, received_at, state, facts, instance_id or "", sent_at)
 
 
 def _refuse_unless_answered(one: _Reported) -> None:

@@ -15,6 +15,7 @@ from routing.policy import RouteFacts, decide
 from routing.services import moves, workers
 from routing.services.facts import AttemptFacts, route_facts, task_facts
 from routing.services.moves import Ending, Match, Move
+from routing.services.observe import Ended, observe
 from routing.services.settle import move_of
 from routing.states import Certainty, TaskError, TaskState
 from routing.trip import Await, Outcome, Settlement
@@ -36,7 +37,7 @@ WHERE t.outcome IS NULL AND t.deadline_at <= %(now)s AND (%(id)s::uuid IS NULL O
 ORDER BY t.deadline_at LIMIT %(limit)s"""
 _ATTEMPT = """
 SELECT a.task_id, a.number, a.key, a.worker, a.received_at, t.namespace, t.ability, a.agent_id, a.capability,
-  t.attempts, t.max_attempts, t.created_at, t.deadline_at, b.request
+  t.attempts, t.max_attempts, t.created_at, t.deadline_at, b.request, a.instance_id
 FROM routing_attempt a JOIN routing_task t ON t.id = a.task_id JOIN routing_taskbody b ON b.task_id = a.task_id
 WHERE a.ended_at IS NULL AND t.outcome IS NULL AND t.attempts = a.number AND {which}
 LIMIT %(limit)s"""
@@ -137,6 +138,7 @@ class _Open:
     worker: uuid.UUID | None
     received_at: dt.datetime | None
     facts: AttemptFacts
+    instance_id: str
 
 
 @robust(patience=_PATIENCE_S)
@@ -149,12 +151,12 @@ def _attempts(statement: str, values: dict[str, Any]) -> list[_Open]:
 def _open(row: tuple[Any, ...]) -> _Open:
     (
         task_id, number, key, worker, received_at, namespace, ability, agent_id, capability, attempts, max_attempts,
-        created_at, deadline_at, request,
+        created_at, deadline_at, request, instance_id,
     ) = row  # fmt: skip
     facts = AttemptFacts(
         namespace, ability, agent_id, capability, attempts, max_attempts, created_at, deadline_at, bytes(request)
     )
-    return _Open(task_id, number, key, worker, received_at, facts)
+    return _Open(task_id, number, key, worker, received_at, facts, instance_id or "")
 
 
 def _no_answer(one: _Open, now: dt.datetime) -> Outcome:
@@ -170,8 +172,12 @@ def _worker_died(one: _Open, now: dt.datetime) -> Outcome:
 def _close(
     found: list[_Open], outcome_of: Callable[[_Open, dt.datetime], Outcome], now: dt.datetime, node: str | None
 ) -> int:
-    ends = [move for one in found if (move := _settled(one, outcome_of(one, now), now))]
-    return sum(one.applied for one in moves.apply(ends, node=node)) if ends else 0
+    ended = {one.task_id: Ended(one.facts, one.instance_id, outcome_of(one, now)) for one in found}
+    ends = [move for one in found if (move := _settled(one, ended[one.task_id].outcome, now))]
+    done = [one.task_id for one in moves.apply(ends, node=node) if one.applied] if ends else []
+    # A dead worker is no fault of the instance.
+    observe([ended[one] for one in done if ended[one].outcome.kind == "FAILED"], now)
+    return len(done)
 
 
 def _settled(one: _Open, outcome: Outcome, now: dt.datetime) -> Move | None:

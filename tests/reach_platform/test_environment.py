@@ -1,10 +1,12 @@
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 
-from reach_platform import environment
+from reach_platform import environment, health_settings
 from reach_platform.environment import SettingsError, load
+from registry.health import HealthSettings
 
 
 def problems_of(environ):
@@ -132,8 +134,28 @@ def test_the_table_names_every_setting():
 
 def test_django_knows_every_setting_by_its_name(settings):
     kept_apart = {"REACH_CONFIG", "REACH_SECRET_KEY", "REACH_ALLOWED_HOSTS", "REACH_DEBUG"}  # Django has its own names
+    kept_apart |= {name for name, *_ in health_settings.rows()}  # together in REACH_HEALTH
     missing = [s.name for s in environment.TABLE if s.name not in kept_apart and not hasattr(settings, s.name)]
     assert missing == []
+
+
+def test_every_figure_of_the_health_rule_is_a_setting_or_a_manifests():
+    figures = health_settings.figures(environment.load({"REACH_HEALTH_LOST_AFTER_S": "45"}))
+    own = {"sla_ms", "resources", "contract_since"}  # only a manifest says these
+    assert {*figures, *own} == {field.name for field in fields(HealthSettings)}
+    assert HealthSettings(**figures) == HealthSettings(lost_after_s=45)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("REACH_HEALTH_LOST_AFTER_S", "soon", "it must be a number from 5 to 3600"),
+        ("REACH_HEALTH_FAILURE_SHARE", "nan", "it must be from 0 to 1"),
+        ("REACH_HEALTH_PROBE_RETRIES", "2.5", "it must be a whole number from 1 to 100"),
+    ],
+)
+def test_a_figure_that_makes_no_sense_is_refused(name, value, reason):
+    assert problems_of({name: value}) == [f"{name}={value!r}: {reason}"]
 
 
 def test_the_documentation_shows_the_table_as_it_is(settings):

@@ -4,7 +4,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from registry.health import Call, Evidence, HealthSettings, Probe, complaint_of, health_factor, judge, settings_from
+from registry.health import (
+    RECEIVED,
+    Call,
+    Evidence,
+    HealthSettings,
+    Probe,
+    complaint_of,
+    health_factor,
+    judge,
+    settings_from,
+)
 
 AT = 1_800_000_000.0
 NOW = datetime.fromtimestamp(AT, UTC)
@@ -210,3 +220,51 @@ def test_what_a_heartbeat_complains_of(heartbeat, complaint):
 )
 def test_the_health_factor(state, heartbeat, factor):
     assert health_factor(state, heartbeat) == factor
+
+
+def answers(fitting, misfits):
+    """Answers of a quarter of an hour, the misfits spread among the rest."""
+    count = fitting + misfits
+    every = count // misfits if misfits else count + 1
+    return tuple(
+        Call(AT - 1 - 18.0 * (count - 1 - n), True, 50.0, "", fits=bool((n + 1) % every) or (n + 1) // every > misfits)
+        for n in range(count)
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "calls", "figures", "expected"),
+    [
+        ("ONLINE", answers(45, 5), {}, "ONLINE"),
+        ("ONLINE", answers(44, 6), {}, "DEGRADED"),
+        ("NEW", answers(44, 6), {}, "NEW"),
+        ("ONLINE", answers(0, 5), {}, "ONLINE"),
+        ("ONLINE", answers(44, 6) + answers(50, 0), {}, "ONLINE"),
+        ("ONLINE", answers(44, 6), {"contract_since": AT - 300}, "ONLINE"),
+        ("DEGRADED", answers(46, 4), {}, "DEGRADED"),
+        ("DEGRADED", answers(47, 3), {}, "ONLINE"),
+    ],
+)
+def test_answers_that_no_longer_fit_their_schema_degrade(state, calls, figures, expected):
+    assert verdict(state, known(calls=calls), **figures) == expected
+
+
+def test_a_drift_is_named_as_such():
+    found = judge(known(calls=answers(40, 10)), "ONLINE", FIGURES, NOW)
+    assert found.reason == "10 of its last 50 answers do not fit the declared output schema"
+
+
+def received(*ats):
+    return tuple(Call(at, True, None, RECEIVED) for at in ats)
+
+
+def test_taking_work_is_no_success_while_all_of_it_fails():
+    failed = calls(BAD, BAD, BAD, every=15, code="AGENT_FAILED")
+    both = tuple(sorted(failed + received(AT - 40, AT - 20, AT - 2)))
+    assert verdict("ONLINE", known(calls=both)) == "OFFLINE"
+    assert verdict("NEW", known(since=60, calls=received(*(AT - n for n in range(9, 0, -1))))) == "NEW"
+
+
+def test_who_takes_work_is_not_dead():
+    three = calls(BAD, BAD, BAD, code="UNREACHABLE")
+    assert verdict("ONLINE", known(calls=(*three[:2], *received(AT - 1.5), three[2]))) == "ONLINE"

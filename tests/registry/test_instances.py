@@ -282,3 +282,14 @@ def test_the_job_runs_the_check(running, namespace):
     Instance.objects.filter(instance_id="i1", agent__namespace=namespace).update(last_heard_at=now() - timedelta(60))
     jobs.check_heartbeats()
     assert routable(namespace)["i1"].state == "OFFLINE"
+
+
+def test_a_new_registration_is_probed_at_once_and_owes_nothing_to_the_old_one(running):
+    rows = Instance.objects.filter(instance_id="i1")
+    later = now() + timedelta(minutes=1)
+    rows.update(probe_failures=9, probe_successes=0, probe_reason="refused", probe_due_at=later, probe_claimed_at=later)
+    running("DELETE", PLACE)
+    running("PUT", PLACE, BODY)
+    one = rows.get()
+    assert (one.probe_failures, one.probe_reason, one.probe_claimed_at, one.probed_at) == (0, "", None, None)
+    assert one.probe_due_at <= now()

@@ -253,3 +253,19 @@ def test_ten_different_puts_at_once_are_ten_revisions(agent, manifest):
     with ThreadPoolExecutor(10) as pool:
         revisions = sorted(pool.map(put, range(10)))
     assert revisions == list(range(2, 12))
+
+
+@pytest.mark.parametrize(
+    ("probe", "errors"),
+    [
+        ({"type": "command", "command": "disk"}, {}),
+        ({"type": "command", "command": "rm"}, {"/spec/probe/command": "COMMAND"}),
+        ({"type": "http", "command": "rm"}, {"/spec/probe/command": "COMMAND"}),
+        ({"type": "command"}, {"/spec/probe/command": "REQUIRED"}),
+    ],
+)
+def test_a_probe_may_only_name_the_operators_commands(agent, manifest, settings, probe, errors):
+    settings.REACH_PROBE_COMMANDS = {"disk": ["/bin/true"]}
+    manifest["spec"]["probe"] = probe
+    answer = agent("PUT", "/v1/agents/a1", manifest)
+    assert (answer.status_code, errors_of(answer) if errors else {}) == (422 if errors else 201, errors)

@@ -155,3 +155,30 @@ def test_the_jobs_judge_and_score(place):
     evidence.called([Seen(one.pk, OK, 100.0, "", now())])
     jobs.score()
     assert evidence.read([one.pk])[one.pk].scored.latency == 0.8
+
+
+def answered(row, fitting, misfits, at):
+    evidence.called(
+        Seen(row.pk, FAILED if n < misfits else OK, 20.0, "BAD_RESPONSE" if n < misfits else "", at, n >= misfits)
+        for n in range(fitting + misfits)
+    )
+
+
+def test_six_of_fifty_answers_that_do_not_fit_degrade_and_the_owner_sees_why(place):
+    (one,) = place("a")
+    at = now() - timedelta(minutes=5)  # too long ago for the share of failed calls
+    answered(one, 44, 6, at)
+    judging.judge_instances([one.pk], now())
+    one.refresh_from_db()
+    assert one.state == "DEGRADED"
+    assert one.reason == "6 of its last 50 answers do not fit the declared output schema"
+    assert scoring.shown(one.agent, [one], now())[one.pk].drift == (50, 6)
+
+
+def test_a_new_revision_is_a_new_contract(place):
+    (one,) = place("a")
+    answered(one, 44, 6, now() - timedelta(minutes=5))
+    one.agent.revisions.create(number=1, manifest={}, source="", digest="1")
+    one.agent.revision = 1
+    one.agent.save()
+    assert judging.judge_instances([one.pk], now()) == 0

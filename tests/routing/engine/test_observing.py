@@ -9,7 +9,7 @@ from common import clock
 from registry.models import Agent, Instance
 from registry.services import evidence
 from routing.channels.base import failed
-from routing.engine.observing import code_of, result_of
+from routing.evidence import code_of, fits_of, result_of
 from routing.states import Certainty, TaskError
 from routing.trip import Outcome
 from tests.routing.engine.local import wait_until
@@ -50,6 +50,22 @@ def test_what_an_outcome_says_of_the_instance(outcome, result):
 def test_a_lost_connection_is_not_a_dead_instance():
     assert code_of(failure("UNREACHABLE", Certainty.NOT_SENT)) == "UNREACHABLE"
     assert code_of(failure("UNREACHABLE", Certainty.MAYBE_RAN)) == "CONNECTION_LOST"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "declared", "fits"),
+    [
+        (Outcome("SUCCEEDED", Certainty.RAN, NOW), True, True),
+        (Outcome("SUCCEEDED", Certainty.RAN, NOW), False, None),
+        (failure("BAD_RESPONSE"), True, False),
+        (failure("BAD_RESPONSE"), False, None),
+        (failure("TIMEOUT"), True, None),
+        (failure("AGENT_FAILED"), True, None),
+        (Outcome("ACCEPTED", Certainty.RAN, NOW), True, None),
+    ],
+)
+def test_only_answers_of_a_declared_form_can_fit_or_not(outcome, declared, fits):
+    assert fits_of(outcome, declared=declared) is fits
 
 
 def state_of(instance):

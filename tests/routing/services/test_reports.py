@@ -8,6 +8,8 @@ import pytest
 from common import clock
 from common.errors import NotFound, StateConflict
 from common.json import dumps, parse
+from registry.models import Agent, Instance
+from registry.services import evidence
 from routing.services import report, sweep
 from routing.services.receipt import Receipt, received
 from routing.trip import Dispatch
@@ -99,3 +101,31 @@ def test_an_unknown_attempt_is_not_found(world: World) -> None:
     sent = accepted_202(world)
     with pytest.raises(NotFound):
         report.receipt(sent.task.task_id, uuid.uuid4(), b"{}", clock.now())
+
+
+def copy_of_worker(world: World, instance_id: str = "i1") -> Instance:
+    """The row of the instance that the world's tasks are sent to."""
+    now = clock.now()
+    agent = Agent.objects.create(namespace_id=world.namespace, agent_id="worker", manifest={"spec": {}})
+    given = {"state": "ONLINE", "state_since": now, "registered_at": now, "last_heard_at": now}
+    return Instance.objects.create(agent=agent, instance_id=instance_id, **given)
+
+
+def seen_of(instance: Instance) -> list[tuple[bool, str]]:
+    return [(call.ok, call.code) for call in evidence.read([instance.pk])[instance.pk].calls]
+
+
+def test_reported_results_speak_for_and_against_the_instance(world: World) -> None:
+    instance = copy_of_worker(world)
+    tell(accepted_202(world), status="SUCCEEDED", data={"n": 1})
+    tell(accepted_202(world), status="FAILED", error={"code": "INTERNAL_ERROR", "message": "no memory"})
+    tell(accepted_202(world), status="FAILED", error={"code": "BAD_CARD", "message": "the caller's own fault"})
+    assert seen_of(instance) == [(True, ""), (False, "INTERNAL_ERROR")]
+    assert instance.pk in evidence.take_dirty(100)
+
+
+def test_a_result_that_never_comes_speaks_against_the_instance(world: World) -> None:
+    instance = copy_of_worker(world)
+    accepted_202(world)
+    sweep.sweep(clock.now() + dt.timedelta(seconds=31))
+    assert seen_of(instance) == [(False, "TIMEOUT")]
