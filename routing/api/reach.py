@@ -8,13 +8,15 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from common import ids
 from common.clock import now
 from common.errors import ReachError, problem, trace_id_of_request
 from registry.api.parsing import read_body
 from registry.permissions import DEFAULT_NAMESPACE, HasScope, namespace_of, principal_of
 from registry.principal import Principal
 from routing.api import described
-from routing.api.reading import json_answer, wait_of
+from routing.api.preferences import wait_of
+from routing.api.reading import json_answer
 from routing.handoff import WaitForTask
 from routing.requests import parse, parse_batch
 from routing.services.accept import accept, accept_many
@@ -74,12 +76,14 @@ def _query(principal: Principal, namespace: str) -> str:
 
 
 def _wait(request: Request, response: HttpResponse, task_id: uuid.UUID) -> None:
-    seconds = wait_of(request)
-    if seconds:
+    """Leave the wait to the loop; who may not read tasks is not shown one, and gets the 202 at once."""
+    seconds = wait_of(request.META.get("HTTP_PREFER", ""))
+    if seconds and principal_of(request).may("tasks:read"):
         response["Preference-Applied"] = f"wait={seconds}"
         response.hand_off = WaitForTask(task_id, seconds)  # type: ignore[attr-defined]
 
 
-def _traceparent(request: Request) -> str | None:
-    given: str | None = request.META.get("HTTP_TRACEPARENT")
-    return given
+def _traceparent(request: Request) -> str:
+    """The caller's, else one of the request's own trace, which the log lines about it name."""
+    given: str = request.META.get("HTTP_TRACEPARENT", "")
+    return given if ids.parse_traceparent(given) else ids.traceparent(trace_id_of_request(request))

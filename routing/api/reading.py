@@ -17,8 +17,6 @@ from registry.permissions import namespace_of, principal_of
 from routing.models import Task
 from routing.services import admission
 
-WAIT_LIMIT_S = 30
-_WAIT = re.compile(r"wait\s*=\s*\"?(\d{1,9})\"?\s*(?:;.*)?", re.IGNORECASE | re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
@@ -26,14 +24,6 @@ def json_answer(document: Any, status: int = 200) -> HttpResponse:
     """`document` as JSON; bytes are taken for JSON already."""
     body = document if isinstance(document, bytes) else dumps(document)
     return HttpResponse(body, status=status, content_type="application/json")
-
-
-def wait_of(request: Request) -> int | None:
-    """Seconds that `Prefer: wait=N` asks for, at most 30; None when it does not, or not in a way that makes sense."""
-    for preference in request.META.get("HTTP_PREFER", "").split(","):
-        if match := _WAIT.fullmatch(preference.strip()):
-            return min(int(match[1]), WAIT_LIMIT_S)
-    return None
 
 
 def caller_of(request: Request) -> tuple[str, str | None]:
