@@ -140,6 +140,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = REACH_MAX_BATCH_BYTES
 REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "common.errors.exception_handler",
     "DEFAULT_AUTHENTICATION_CLASSES": ["registry.authentication.CredentialAuthentication"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "common.negotiation.Negotiation",
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
