@@ -15,7 +15,10 @@ import msgspec
 from common.encoding import clean_text, dumps, pointer, storable
 from common.errors import MalformedJson
 
-__all__ = ["BadAnswer", "clean_text", "dumps", "parse", "parse_lenient", "raw_fields", "raw_items", "same"]
+__all__ = [
+    "BadAnswer", "as_object", "clean_text", "dumps", "parse", "parse_lenient", "parse_object", "raw_fields",
+    "raw_items", "same",
+]  # fmt: skip
 
 MAX_DEPTH = 64
 MAX_DIGITS = 4300
@@ -28,6 +31,7 @@ _STEP = {ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}
 _SUSPECT_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _INFINITIES = (float("inf"), float("-inf"))
 _ZERO = Decimal(0)
+_KINDS = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 _BAD_CHARACTER = re.compile("[\x00\ud800-\udfff]")
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -51,6 +55,18 @@ def parse(raw: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
     value = _parse(raw, max_depth)
     if _SUSPECT_ESCAPE.search(raw):
         _refuse_bad_characters(value)
+    return value
+
+
+def parse_object(raw: bytes, *, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """As `parse`, for a body that must be an object; raises MalformedJson also for every other value."""
+    return as_object(parse(raw, max_depth=max_depth))
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else MalformedJson is raised."""
+    if not isinstance(value, dict):
+        raise MalformedJson(f"a JSON object is needed here, not {_KINDS.get(type(value), 'a number')}", pointer="")
     return value
 
 

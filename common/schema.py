@@ -39,6 +39,10 @@ _ONE = frozenset(
 )
 _MANY = frozenset({"prefixItems", "allOf", "anyOf", "oneOf"})
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_REPEATING = (
+    "items", "unevaluatedItems", "contains", "additionalProperties", "unevaluatedProperties", "patternProperties",
+    "propertyNames",
+)  # fmt: skip
 _IN_PLACE = frozenset({"not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas"})
 _REFUSED = {"$id", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"}
 _TYPES = {
@@ -306,8 +310,20 @@ class _Walk:
 
     @property
     def branches(self) -> bool:
-        """Whether anything is a choice, whose errors are collected for each alternative."""
-        return any("anyOf" in node or "oneOf" in node for node, _ in self.nodes.values())
+        """Whether a choice may have as many errors as a value has parts: they are collected for each alternative."""
+        choices = [node.get(name) for node, _ in self.nodes.values() for name in ("anyOf", "oneOf")]
+        todo = [id(one) for choice in choices if isinstance(choice, list) for one in choice]
+        seen: set[int] = set()
+        while todo:
+            part = todo.pop()
+            if part in seen or part not in self.nodes:
+                continue
+            seen.add(part)
+            node = self.nodes[part][0]
+            if any(isinstance(node.get(keyword), dict) for keyword in _REPEATING):
+                return True
+            todo += self.same_value[part] + self.part_of_value[part]
+        return False
 
 
 def _unescaped(step: str) -> str:

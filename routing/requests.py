@@ -11,7 +11,7 @@ import msgspec
 
 from common.clock import parse_time
 from common.errors import FieldErrors, Invalid, MalformedJson, ReachError
-from common.json import MAX_DEPTH, raw_fields, raw_items
+from common.json import MAX_DEPTH, as_object, parse_object, raw_fields, raw_items
 from common.json import parse as parse_json
 from common.schema import Validator
 from routing.request_schema import BATCH, REACH
@@ -175,7 +175,7 @@ def parse_batch(raw: bytes) -> list[ReachRequest | ReachError]:
     Raises MalformedJson or Invalid when the envelope itself is wrong.
     """
     try:
-        envelope = parse_json(raw, max_depth=MAX_DEPTH + _ENVELOPE_DEPTH)
+        envelope = parse_object(raw, max_depth=MAX_DEPTH + _ENVELOPE_DEPTH)
     except MalformedJson as error:
         return _apart(raw, error)
     _refuse(_batch.errors(envelope))
@@ -184,7 +184,7 @@ def parse_batch(raw: bytes) -> list[ReachRequest | ReachError]:
 
 
 def _checked(raw: bytes, value: Any) -> ReachRequest:
-    _refuse([*_reach.errors(value), *_time_errors(value)])
+    _refuse([*_reach.errors(as_object(value)), *_time_errors(value)])
     return ReachRequest(raw, value)
 
 
@@ -200,7 +200,7 @@ def _plainer(error: dict[str, str]) -> dict[str, str]:
 
 def _time_errors(value: Any) -> FieldErrors:
     """A day that the calendar does not have, which no pattern finds, and a year that nobody means."""
-    given = value.get("notBefore") if isinstance(value, dict) else None
+    given = value.get("notBefore")
     if isinstance(given, str):
         try:
             far = parse_time(given).year > LAST_YEAR
@@ -215,7 +215,7 @@ def _apart(raw: bytes, error: MalformedJson) -> list[ReachRequest | ReachError]:
     """Read the items one by one, so that a bad one spoils only itself; raises `error` when the envelope is bad."""
     try:
         tasks = raw_fields(raw, ("tasks",))["tasks"]
-        envelope = parse_json(raw.replace(tasks, b"[]", 1))
+        envelope = parse_object(raw.replace(tasks, b"[]", 1))
         items = raw_items(raw, "tasks")
     except (msgspec.MsgspecError, RecursionError, KeyError, MalformedJson):
         raise error from None

@@ -10,9 +10,9 @@ _KEY = {"type": "string", "description": "As it came with the request to the age
 
 
 def _report(properties: dict[str, Any], *required: str, **more: Any) -> dict[str, Any]:
-    """What agents send may carry more than is read."""
     properties = {"attemptKey": _KEY, **properties}
-    return {"type": "object", "properties": properties, "required": ["attemptKey", *required], **more}
+    needed = ["attemptKey", *required]
+    return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False, **more}
 
 
 NOTHING = {"type": "object", "additionalProperties": False}
@@ -25,9 +25,15 @@ RESULT = _report(
         "data": {"description": "Any JSON."},
         "error": {
             "type": ["object", "null"],
-            "properties": {"code": _TEXT, "message": {"type": "string"}, "retryable": {"type": "boolean"}},
+            "properties": {
+                "code": _TEXT,
+                "message": {"type": "string"},
+                "retryable": {"type": "boolean"},
+                "details": {"type": ["object", "null"], "description": "Free-form."},
+            },
+            "additionalProperties": False,
         },
-        "usage": {"type": ["object", "null"]},
+        "usage": {"type": ["object", "null"], "description": "Free-form."},
         "cost": {"type": ["object", "null"]},
     },
     "status",

@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 from common.clock import now
 from common.errors import Invalid, NotFound
 from common.ids import parse_id
-from common.json import parse as parse_json
+from common.json import parse_object
 from common.schema import Validator
 from registry.api.parsing import read_body
 from registry.permissions import HasScope, principal_of
@@ -30,7 +30,7 @@ class _ReportView(APIView):
 
     def report(self, request: Request, task_id: str) -> HttpResponse:
         raw = read_body(request)[0]
-        body = parse_json(raw)
+        body = parse_object(raw)
         if errors := self.validator.errors(body):
             raise Invalid(errors)
         key = _own_attempt(request, task_id, body["attemptKey"])

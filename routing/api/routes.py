@@ -53,7 +53,7 @@ class RouteView(APIView):
 
 def _value(request: Request) -> Any:
     raw, media_type = read_body(request, JSON_TYPES | YAML_TYPES)
-    return yaml.parse(raw) if media_type in YAML_TYPES else json.parse(raw)
+    return yaml.parse(raw) if media_type in YAML_TYPES else json.parse_object(raw)
 
 
 def _put(request: Request, namespace: str, routes: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
