@@ -48,8 +48,10 @@ def tasks(
     created_before: dt.datetime | None = None,
     before: uuid.UUID | None = None,
     limit: int = 50,
+    bodies: bool = True,
 ) -> list[Row]:
-    """At most `limit` tasks, newest first, those older than the task `before`; rows as `task` gives them."""
+    """At most `limit` tasks, newest first, those older than the task `before`; rows as `task` gives them, or without
+    their bodies, which may be large."""
     values: Row = {"namespace": namespace, "limit": limit}
     wheres = ["t.namespace = %(namespace)s"]
 
@@ -76,7 +78,7 @@ def tasks(
     if before is not None:
         only("t.id < %(before)s", before=before)
     page = f"(SELECT * FROM routing_task t WHERE {' AND '.join(wheres)} ORDER BY t.id DESC LIMIT %(limit)s) t"  # noqa: S608
-    return _rows(_TASK.format(bodies=_BODIES, tasks=page) + " ORDER BY t.id DESC", values)
+    return _rows(_TASK.format(bodies=_BODIES if bodies else "", tasks=page) + " ORDER BY t.id DESC", values)
 
 
 _BY_CORRELATION = """

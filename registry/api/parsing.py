@@ -1,13 +1,15 @@
 """Reading requests: media type, size, strict JSON, and every field checked, before a service hears of it."""
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.conf import settings
 from rest_framework.request import Request
 
 from common import json
-from common.errors import BadRequest, BodyTooLarge, Invalid, MalformedJson, UnsupportedMediaType
+from common.encoding import clean_text
+from common.errors import BadRequest, BodyTooLarge, Invalid, UnsupportedMediaType
 from common.schema import Validator
 from registry.manifest import plain_numbers
 
@@ -38,16 +40,33 @@ def read_body(request: Request, types: frozenset[str] = JSON_TYPES) -> tuple[byt
 def json_object(request: Request, validator: Validator, *, may_be_empty: bool = False) -> dict[str, Any]:
     """The body as an object that fits the validator, numbers as int or float. Raises MalformedJson and Invalid."""
     if may_be_empty and not request.body:
-        body: Any = {}
+        body: dict[str, Any] = {}
     else:
-        body = json.parse(read_body(request)[0])
-    if not isinstance(body, dict):
-        raise MalformedJson("the body must be an object")
+        body = json.parse_object(read_body(request)[0])
     errors = validator.errors(body)
     if errors:
         raise Invalid(errors)
     checked: dict[str, Any] = plain_numbers(body)
     return checked
+
+
+def refuse_unknown_query(request: Request, known: Iterable[str]) -> None:
+    """Raises BadRequest for a query parameter that is not among the `known` ones, or that stands there twice."""
+    known = sorted({*known, "namespace"})
+    for name, values in request.query_params.lists():
+        if name not in known:
+            shown = clean_text(name, 100) or "an empty name"
+            raise BadRequest(f"there is no query parameter {shown} here; there are {', '.join(known)}")
+        if len(values) > 1:
+            raise BadRequest(f"the query parameter {name} stands there {len(values)} times; give it once")
+
+
+def choice_of(request: Request, name: str, choices: Sequence[str]) -> str:
+    """A query parameter that is one of the choices, the first of them when absent. Raises BadRequest."""
+    given = request.query_params.get(name, choices[0])
+    if given not in choices:
+        raise BadRequest(f"{name} must be one of {', '.join(choices)}")
+    return str(given)
 
 
 def flag(request: Request, name: str) -> bool:

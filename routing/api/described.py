@@ -117,21 +117,28 @@ BATCH = _entry(
     body={**request_schema.BATCH, "properties": {"tasks": {**request_schema.BATCH["properties"]["tasks"],
           "items": {"type": "object", "description": "As for POST /v1/reach."}}}},
 )  # fmt: skip
+_TASKS_QUERY = (
+    _query("state", enum=list(TaskState.values)),
+    *(_query(name) for name in ("ability", "agentId", "correlationId", "traceId")),
+    _query("client", "For operators."),
+    *(_query(name, format="date-time") for name in ("createdAfter", "createdBefore")),
+    OpenApiParameter(
+        "limit",
+        {"type": "integer", "minimum": 1, "maximum": 1_000_000},
+        OpenApiParameter.QUERY,
+        description="A page has at most 500 and 50 unless told; a file has all unless told.",
+    ),
+    _query("cursor", "The `nextCursor` of the page before."),
+    _query("format", "`csv`: every task that fits, in one file without results.", enum=["json", "csv"]),
+)
+TASKS_QUERY = tuple(parameter.name for parameter in _TASKS_QUERY)
 TASKS = _entry(
     "tasks",
     "List tasks, newest first",
-    {200: OpenApiResponse(listing(TASK_DOCUMENT), "A page")},
+    {200: OpenApiResponse(listing(TASK_DOCUMENT), "A page"), (200, "text/csv"): OpenApiResponse(str, "A file")},
     BadRequest,
-    parameters=(
-        _query("state", enum=list(TaskState.values)),
-        *(_query(name) for name in ("ability", "agentId", "correlationId", "traceId")),
-        _query("client", "For operators."),
-        *(_query(name, format="date-time") for name in ("createdAfter", "createdBefore")),
-        OpenApiParameter(
-            "limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}, OpenApiParameter.QUERY
-        ),
-        _query("cursor", "The `nextCursor` of the page before."),
-    ),
+    description="An unknown query parameter is refused: a filter with a slip of the pen must not pass for none.",
+    parameters=_TASKS_QUERY,
 )
 TASK = _entry("task", "Read a task", {200: OpenApiResponse(TASK_DOCUMENT, "As it is now")}, NotFound)
 CANCEL = _entry(

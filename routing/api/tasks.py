@@ -1,9 +1,10 @@
 """Following and steering tasks: list, document, events, cancel, retry, and the callback once more."""
 
+import functools
 import re
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseBase
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -11,10 +12,11 @@ from rest_framework.views import APIView
 from common.clock import now
 from common.errors import BadRequest, NotFound
 from common.ids import parse_id
-from registry.api.parsing import json_object
+from registry.api.parsing import choice_of, json_object, refuse_unknown_query
 from registry.permissions import HasScope, principal_of
 from routing import documents, selectors
 from routing.api import bodies, described
+from routing.api.exports import tasks_as_csv
 from routing.api.reading import (
     caller_of,
     json_answer,
@@ -30,20 +32,29 @@ from routing.services.redeliver import redeliver
 from routing.services.retry import retry
 from routing.states import TaskState
 
-PAGE, LARGEST_PAGE = 50, 500
+PAGE, LARGEST_PAGE, LARGEST_EXPORT = 50, 500, 1_000_000
 LAST_SEQ = (1 << 31) - 1
 _SEQ = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
+class Csv(BaseRenderer):
+    """Makes `Accept: text/csv` acceptable; the rows are written by the export."""
+
+    media_type, format = "text/csv", "csv"
+
+
 class TasksView(APIView):
     permission_classes = [HasScope("tasks:read")]
+    renderer_classes = [JSONRenderer, Csv]
 
     @described.TASKS
-    def get(self, request: Request) -> HttpResponse:
+    def get(self, request: Request) -> HttpResponseBase:
+        refuse_unknown_query(request, described.TASKS_QUERY)
         query = request.query_params
         namespace, client = caller_of(request)
-        limit = number_of(query, "limit", PAGE, 1, LARGEST_PAGE)
-        rows = selectors.tasks(
+        as_csv = "csv" in (choice_of(request, "format", ("json", "csv")), request.accepted_renderer.format)
+        page = functools.partial(
+            selectors.tasks,
             namespace,
             client=client if client is not None else text_of(query, "client"),
             state=_state(text_of(query, "state")),
@@ -53,9 +64,13 @@ class TasksView(APIView):
             trace_id=text_of(query, "traceId"),
             created_after=time_of(query, "createdAfter"),
             created_before=time_of(query, "createdBefore"),
-            before=_cursor(text_of(query, "cursor")),
-            limit=limit + 1,
         )
+        after = _cursor(text_of(query, "cursor"))
+        if as_csv:
+            most = number_of(query, "limit", 0, 1, LARGEST_EXPORT) or None
+            return tasks_as_csv(lambda before, size: page(before=before, limit=size, bodies=False), after, most)
+        limit = number_of(query, "limit", PAGE, 1, LARGEST_PAGE)
+        rows = page(before=after, limit=limit + 1)
         more = len(rows) > limit
         items = [documents.task_object(row) for row in rows[:limit]]
         return json_answer({"items": items, "nextCursor": str(items[-1]["taskId"]) if more else None})

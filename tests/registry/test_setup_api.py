@@ -1,3 +1,7 @@
+import csv
+import io
+import json
+
 import pytest
 
 from common.clock import now
@@ -119,4 +123,29 @@ def test_lists_come_in_pages(operator, namespace):
 )
 def test_a_bad_page_is_a_400(operator, query):
     answer = operator("GET", f"/v1/audit?{query}")
+    assert (answer.status_code, answer.json()["code"]) == (400, "BAD_REQUEST")
+
+
+@pytest.mark.parametrize("path", ["/v1/audit", "/v1/clients", "/v1/agents"])
+def test_a_list_refuses_an_unknown_or_repeated_query_parameter(operator, path):
+    for query in ("acter=x", "limit=1&limit=2"):
+        answer = operator("GET", f"{path}?namespace=default&{query}")
+        assert (answer.status_code, answer.json()["code"]) == (400, "BAD_REQUEST")
+        assert query.partition("=")[0] in answer.json()["detail"]
+
+
+def test_the_audit_comes_as_csv_and_as_lines_of_json(operator, namespace, monkeypatch):
+    monkeypatch.setattr("registry.api.audit.STEP", 2)
+    for index in range(5):
+        operator("POST", "/v1/clients", {"name": f"c{index}", "namespace": namespace})
+    query = f"/v1/audit?namespace={namespace}&action=client.create"
+    rows = list(csv.DictReader(io.StringIO(operator("GET", f"{query}&format=csv").getvalue().decode())))
+    lines = operator("GET", f"{query}&format=jsonl").getvalue().splitlines()
+    names = [f"client:c{index}" for index in (4, 3, 2, 1, 0)]
+    assert [row["object"] for row in rows] == names == [json.loads(line)["object"] for line in lines]
+    assert json.loads(rows[0]["after"])["name"] == "c4"
+
+
+def test_the_audit_in_another_format_is_a_400(operator):
+    answer = operator("GET", "/v1/audit?format=xml")
     assert (answer.status_code, answer.json()["code"]) == (400, "BAD_REQUEST")

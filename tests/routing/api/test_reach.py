@@ -9,6 +9,8 @@ from routing.handoff import WaitForTask
 from tests.registry.calls import Api
 from tests.routing.api.conftest import problem, request
 
+UNKNOWN = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
+
 
 def test_a_task_is_accepted_with_everything_the_contract_names(shop):
     answer = shop("POST", "/v1/reach", request(correlationId="order-1"))
@@ -41,7 +43,12 @@ def test_a_replay_of_an_ended_task_answers_with_its_present_state(shop):
 
 @pytest.mark.parametrize(
     ("prefer", "applied"),
-    [("wait=10", "wait=10"), ("respond-async, wait=99", "wait=30"), ('Wait="5"; x', "wait=5")],
+    [
+        ("wait=10", "wait=10"),
+        ("respond-async, wait=99", "wait=30"),
+        ('Wait="5"; x', "wait=5"),
+        ("wait=1000000000", "wait=30"),
+    ],
 )
 def test_a_wait_is_granted_up_to_thirty_seconds(shop, prefer, applied):
     answer = shop("POST", "/v1/reach", request(), HTTP_PREFER=prefer)
@@ -128,9 +135,60 @@ def test_malformed_json_is_400(shop, raw):
     problem(shop("POST", "/v1/reach", raw), 400, "MALFORMED_JSON")
 
 
+def test_who_may_not_read_tasks_is_not_shown_one_by_waiting(platform):
+    writer = platform.another(scopes=["tasks:write"])
+    answer = writer("POST", "/v1/reach", request(), HTTP_PREFER="wait=5")
+    assert (answer.status_code, hasattr(answer, "hand_off")) == (202, False)
+    assert "Preference-Applied" not in answer
+
+
+def test_a_task_belongs_to_the_trace_of_its_request(shop, monkeypatch):
+    monkeypatch.setattr("common.errors.new_trace_id", lambda: "ab" * 16)
+    assert shop("POST", "/v1/reach", request()).json()["traceId"] == "ab" * 16
+    batch = shop("POST", "/v1/reach/batch", {"tasks": [request(), request(traceId="own")]}).json()["items"]
+    assert [item["traceId"] for item in batch] == ["ab" * 16, "own"]
+
+
+def test_a_traceparent_names_the_trace_and_a_broken_one_does_not(shop):
+    given = "00-" + "cd" * 16 + "-" + "12" * 8 + "-01"
+    assert shop("POST", "/v1/reach", request(), HTTP_TRACEPARENT=given).json()["traceId"] == "cd" * 16
+    broken = given.replace("-01", "-zz")
+    assert shop("POST", "/v1/reach", request(), HTTP_TRACEPARENT=broken).json()["traceId"] != "cd" * 16
+
+
 @pytest.mark.parametrize("raw", [b"[]", b'"x"', b"1", b"null"])
-def test_json_that_is_no_object_is_invalid(shop, raw):
-    problem(shop("POST", "/v1/reach", raw), 422, "INVALID")
+@pytest.mark.parametrize(
+    ("method", "path", "who"),
+    [
+        ("POST", "/v1/reach", "shop"), ("POST", "/v1/reach/batch", "shop"), ("POST", "/v1/route", "shop"),
+        ("POST", f"/v1/tasks/{UNKNOWN}/receipt", "worker"), ("POST", f"/v1/tasks/{UNKNOWN}/progress", "worker"),
+        ("POST", f"/v1/tasks/{UNKNOWN}/result", "worker"), ("PUT", "/v1/agents/worker", "worker"),
+        ("PUT", "/v1/agents/worker/instances/i", "worker"), ("POST", "/v1/namespaces", "operator"),
+        ("POST", "/v1/agents/worker/instances/default/heartbeat", "worker"), ("POST", "/v1/clients", "operator"),
+        ("PUT", "/v1/routes?namespace={namespace}", "operator"), ("POST", "/v1/callbacks/redeliver", "operator"),
+        ("PUT", "/v1/routes/echo?namespace={namespace}", "operator"),
+    ],
+)  # fmt: skip
+def test_a_body_that_is_no_object_is_400_everywhere(platform, method, path, who, raw):
+    document = problem(
+        getattr(platform, who)(method, path.format(namespace=platform.namespace), raw), 400, "MALFORMED_JSON"
+    )
+    assert "object" in document["detail"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"fallback": {"substitutes": ["x"] * 1000}}, "/fallback/substitutes"),
+        ({"target": {"ability": "echo", "tags": ["x"] * 1000}}, "/target/tags"),
+        ({"target": {"ability": "echo", "requires": {f"k{n}": 1 for n in range(1000)}}}, "/target/requires"),
+        ({"callback": {"type": "http", "url": "https://x", "events": ["final"] * 1000}}, "/callback/events"),
+        ({"payload": {f"k{n}": n for n in range(5000)}, "timeoutMs": "5"}, "/timeoutMs"),
+    ],
+)
+def test_a_bad_field_of_a_large_request_is_named_too(shop, fields, pointer):
+    document = problem(shop("POST", "/v1/reach", request(**fields)), 422, "INVALID")
+    assert pointer in [error["pointer"] for error in document["errors"]]
 
 
 @pytest.mark.parametrize(
@@ -159,9 +217,14 @@ def test_other_methods_are_405_and_say_what_is_allowed(shop):
     assert "POST" in answer["Allow"]
 
 
-@pytest.mark.parametrize("accept", ["application/xml", "image/png"])
+@pytest.mark.parametrize("accept", ["application/xml", "image/png", "*/*;q=0", "application/json;q=0, */*", "\xb9"])
 def test_an_answer_that_cannot_be_given_is_406(shop, accept):
     problem(shop("POST", "/v1/reach", request(), HTTP_ACCEPT=accept), 406, "NOT_ACCEPTABLE")
+
+
+@pytest.mark.parametrize("accept", ["", " ", "*/*", "application/*;q=0.1", "text/html, application/json;charset=utf-8"])
+def test_an_answer_is_given_where_json_is_accepted(shop, accept):
+    assert shop("POST", "/v1/reach", request(), HTTP_ACCEPT=accept).status_code == 202
 
 
 @pytest.mark.parametrize("key", [None, "wrong", "é", "a b", "x" * 100_000, ""])
@@ -216,7 +279,7 @@ def test_one_bad_item_does_not_spoil_a_batch(shop):
 
 
 @pytest.mark.parametrize(
-    "envelope", [b"[]", b'{"tasks":1}', b"{}", b'{"tasks":[],"x":1}', b'{"tasks":[' + b"1," * 500 + b"1]}"]
+    "envelope", [b'{"tasks":1}', b"{}", b'{"tasks":[],"x":1}', b'{"tasks":[' + b"1," * 500 + b"1]}"]
 )
 def test_a_bad_envelope_is_422(shop, envelope):
     problem(shop("POST", "/v1/reach/batch", envelope), 422, "INVALID")

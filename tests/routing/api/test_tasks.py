@@ -1,6 +1,8 @@
 """Reading and steering tasks by API."""
 
+import csv
 import datetime as dt
+import io
 import uuid
 
 import pytest
@@ -10,7 +12,7 @@ from routing.handoff import TaskEvents
 from tests.routing.api.conftest import attempt, problem
 
 BAD_IDS = [
-    str(uuid.uuid4()), "abc", "1", "-" * 36, "%00", "..%2f", "null", "x" * 5000, "%7B7d444840-9dc0-11d1-b245-5ffdce74fad2%7D",
+    "7d444840-9dc0-11d1-b245-5ffdce74fad2", "abc", "1", "-" * 36, "%00", "..%2f", "null", "x" * 5000, "%7B7d444840-9dc0-11d1-b245-5ffdce74fad2%7D",
     "urn:uuid:7d444840-9dc0-11d1-b245-5ffdce74fad2", "%ff",
 ]  # fmt: skip
 ACTIONS = [("GET", ""), ("GET", "/events"), ("POST", "/cancel"), ("POST", "/retry"), ("POST", "/callback/redeliver")]
@@ -115,10 +117,45 @@ def test_a_list_shows_ones_own_tasks_only(platform, submit):
     [
         "limit=0", "limit=501", "limit=-1", "limit=abc", "limit=²", "limit=" + "9" * 20, "cursor=garbage", "state=HAPPY",
         "createdAfter=yesterday", "createdBefore=0001-01-01T00:00:00Z", "correlationId=%00", "agentId=%00", "traceId=a%00",
+        "format=xml", "stat=FAILED", "limit=1&limit=2", "state=FAILED&state=TIMEOUT", "format=csv&limit=0",
     ],
 )  # fmt: skip
 def test_a_bad_query_is_400(shop, query):
-    problem(shop("GET", f"/v1/tasks?{query}"), 400, "BAD_REQUEST")
+    document = problem(shop("GET", f"/v1/tasks?{query}"), 400, "BAD_REQUEST")
+    assert query.partition("=")[0] in document["detail"].replace("format must", "format") or "csv" in query
+
+
+def test_an_unknown_query_parameter_is_told_with_the_known_ones(shop):
+    detail = problem(shop("GET", "/v1/tasks?stat=FAILED"), 400, "BAD_REQUEST")["detail"]
+    assert "stat " in detail
+    assert "state" in detail
+
+
+def test_tasks_come_as_a_file_that_runs_nothing(shop, submit, monkeypatch):
+    monkeypatch.setattr("routing.api.exports.PAGE", 2)
+    ids = [submit(correlationId=name) for name in ("=1+1", "+x", "-x", "@x", "plain")]
+    answer = shop("GET", "/v1/tasks?format=csv")
+    rows = list(csv.DictReader(io.StringIO(answer.getvalue().decode())))
+    assert answer["Content-Type"].startswith("text/csv")
+    assert [row["taskId"] for row in rows] == ids[::-1]
+    assert [row["correlationId"] for row in rows] == ["plain", "'@x", "'-x", "'+x", "'=1+1"]
+    assert rows[0]["state"] == "RECEIVED"
+
+
+@pytest.mark.parametrize(
+    ("query", "accept"), [("?format=csv", "text/csv"), ("", "text/csv"), ("?format=csv&limit=1", "*/*")]
+)
+def test_a_file_may_be_asked_for_by_format_or_by_media_type(shop, submit, query, accept):
+    submit()
+    answer = shop("GET", f"/v1/tasks{query}", HTTP_ACCEPT=accept)
+    assert answer.getvalue().count(b"\r\n") == 2
+
+
+def test_a_file_has_ones_own_tasks_that_fit_only(platform, submit):
+    submit()
+    other = platform.another()
+    assert other("GET", "/v1/tasks?format=csv").getvalue().count(b"\r\n") == 1
+    assert platform.shop("GET", "/v1/tasks?format=csv&state=FAILED").getvalue().count(b"\r\n") == 1
 
 
 def test_xml_cannot_be_given(shop):
@@ -156,7 +193,7 @@ def test_a_report_on_an_attempt_of_another_agent_is_404(platform, submit, kind):
     from registry.services import credentials
 
     task_id = submit()
-    body = {"attemptKey": attempt(task_id), "status": "SUCCEEDED"}
+    body = {"attemptKey": attempt(task_id), **({"status": "SUCCEEDED"} if kind == "result" else {})}
     other = type(platform.worker)(credentials.for_agent(platform.namespace, "other", actor="t", now=now()).key)
     problem(other("POST", f"/v1/tasks/{task_id}/{kind}", body), 404, "NOT_FOUND")
     problem(platform.worker("POST", f"/v1/tasks/{uuid.uuid4()}/{kind}", body), 404, "NOT_FOUND")
@@ -181,11 +218,28 @@ def test_a_result_token_is_good_for_its_attempt_only(platform, submit):
         ({}, "/attemptKey"),
         ({"attemptKey": 1, "status": "SUCCEEDED"}, "/attemptKey"),
         ({"attemptKey": "x", "status": "OK"}, "/status"),
+        ({"attemptKey": "x", "status": "SUCCEEDED", "dta": 1}, "/dta"),
+        ({"attemptKey": "x", "status": "FAILED", "error": {"code": "X", "mesage": "y"}}, "/error/mesage"),
     ],
 )
 def test_a_report_with_a_bad_field_names_it(platform, submit, body, pointer):
     document = problem(platform.worker("POST", f"/v1/tasks/{submit()}/result", body), 422, "INVALID")
     assert pointer in [error["pointer"] for error in document["errors"]]
+
+
+@pytest.mark.parametrize("kind", ["receipt", "progress"])
+def test_a_receipt_or_progress_with_an_unknown_field_names_it(platform, submit, kind):
+    body = {"attemptKey": "x", "status": "SUCCEEDED"}
+    document = problem(platform.worker("POST", f"/v1/tasks/{submit()}/{kind}", body), 422, "INVALID")
+    assert [error["pointer"] for error in document["errors"]] == ["/status"]
+
+
+def test_what_an_agent_says_in_free_form_is_taken(platform, shop, submit):
+    task_id = submit()
+    error = {"code": "E1", "message": "no", "retryable": False, "details": {"anything": [1]}}
+    body = {"attemptKey": attempt(task_id), "status": "FAILED", "error": error, "usage": {"tokens": 1, "x": {}}}
+    assert platform.worker("POST", f"/v1/tasks/{task_id}/result", body).status_code == 200
+    assert shop("GET", f"/v1/tasks/{task_id}").json()["error"]["details"] == {"anything": [1], "agentCode": "E1"}
 
 
 def test_a_result_of_an_ended_attempt_is_409(platform, shop, submit):
