@@ -13,12 +13,8 @@ from reach_platform.openapi import openapi
 from registry.api.catalog import Catalog
 from routing.offers import offers
 
-PACKAGES = (
-    "routing",
-    "registry",
-    "callbacks",
-    "insight",
-)  # addresses are tried in order: what is asked for most, first
+# Addresses are tried in order: what is asked for most, first.
+PACKAGES = ("routing", "registry", "callbacks", "insight")
 
 
 def addresses(part: str) -> list[Any]:

@@ -341,3 +341,27 @@ class Nonce(models.Model):
 
     digest = models.CharField(max_length=64, primary_key=True)  # SHA-256 of access key and nonce
     expires_at = models.DateTimeField(db_index=True)
+
+
+class CatalogEvent(models.Model):
+    """Something that whoever watches the catalog hears of. `version` is the namespace's, which the change raised: it is
+    handed out in the order of the commits, so nothing comes up behind a reader."""
+
+    pk = models.CompositePrimaryKey("namespace", "version", "number")
+    namespace = models.CharField(max_length=63)
+    version = models.BigIntegerField()
+    number = models.IntegerField()  # several of one change, from 0
+    event = models.CharField(max_length=32)
+    document = models.JSONField()
+
+    class Meta:
+        verbose_name = _("catalog event")
+        verbose_name_plural = _("catalog events")
+
+
+class Listening(models.Model):
+    """Since and until when web processes hear heartbeats without a gap; one row."""
+
+    id = models.SmallIntegerField(primary_key=True, default=1)
+    since = models.DateTimeField()
+    until = models.DateTimeField()

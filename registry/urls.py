@@ -3,6 +3,7 @@
 from django.urls import path, register_converter
 
 from registry.api import agents, audit, instances, probing, setup
+from registry.api.events import CatalogEventsView
 
 
 class AgentId:
@@ -52,4 +53,5 @@ urlpatterns = [
     path("agents/<agent_id:agent_id>/instances/<instance_id:instance_id>/heartbeat", instances.Heartbeat.as_view()),
     path("agents/<agent_id:agent_id>/instances/<instance_id:instance_id>/probe", probing.ProbeNow.as_view()),
     path("audit", audit.AuditLog.as_view()),
+    path("catalog/events", CatalogEventsView.as_view()),
 ]

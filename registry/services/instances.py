@@ -10,7 +10,7 @@ from django.db import transaction
 from common.clock import rfc3339
 from common.database import hot_cursor, robust
 from common.errors import Invalid, NotFound
-from registry import instance_cache
+from registry import instance_cache, news
 from registry.addresses import HTTP, INVOKE, wrong_address
 from registry.health import HealthSettings, complaint_of, health_factor, judge
 from registry.instance_cache import Place, says_something_new
@@ -86,7 +86,8 @@ def put(
                 after=_described(row), ip=ip, now=now,
             )  # fmt: skip
         if changed or moved:
-            changes.touch(namespace)
+            before = InstanceState.OFFLINE if moved else row.state
+            changes.touch(namespace, [_news("instance.registered" if new else "", agent_id, row, before, now)])
     return row, new
 
 
@@ -101,7 +102,7 @@ def leave(namespace: str, agent_id: str, instance_id: str, *, actor: str, now: d
             retire(row, "it left", now)
             name = f"instance:{agent_id}/{instance_id}"
             audit.record(actor, "instance.leave", name, namespace=namespace, ip=ip, now=now)
-            changes.touch(namespace)
+            changes.touch(namespace, [_news("instance.left", agent_id, row, row.state, now)])
 
 
 def heartbeat(namespace: str, agent_id: str, instance_id: str, body: dict[str, Any], *, now: datetime) -> Heard:
@@ -215,11 +216,12 @@ def _hear_news(namespace: str, place: Place, body: dict[str, Any], now: datetime
         known = judging.evidence_of(row, kept, place.settings)
         verdict = judge(known, row.state, place.settings, now)
         # What only probes or calls can take out is for the judge, who looks at the prober and at the other instances.
+        before = row.state
         moved = verdict.state != InstanceState.OFFLINE and _set_state(row, verdict.state, verdict.reason, now)
         row.save(update_fields=["draining", "weight_percent", "heartbeat", "last_heard_at", "state", "state_since",
                                 "reason"])  # fmt: skip
         if moved or reroute:
-            changes.touch(namespace)
+            changes.touch(namespace, [_news("", row.agent.agent_id, row, before, now)])
         judging.tell([row.pk])
     return Heard(row.state, health_factor(row.state, row.heartbeat), registered=True)
 
@@ -316,6 +318,13 @@ def _set_fields(row: Instance, body: dict[str, Any]) -> bool:
 def _default(column: str) -> Any:
     field: Any = Instance._meta.get_field(column)
     return field.get_default()
+
+
+def _news(event: str, agent_id: str, row: Instance, before: str, now: datetime) -> news.News:
+    """What watchers hear: the event, else the move of its state, else that something about it changed."""
+    if not event and before != row.state:
+        return news.of_state(agent_id, row, before, now)
+    return news.of_instance(event or "instance.changed", agent_id, row, now)
 
 
 def _set_state(row: Instance, state: str, reason: str, now: datetime) -> bool:

@@ -13,6 +13,7 @@ from common.database import hot_cursor, robust
 from registry import instance_cache
 from registry.health import EJECTED, Evidence, HealthSettings, Verdict, complaint_of, judge
 from registry.models import Agent, Instance, StateChange
+from registry.news import of_moves
 from registry.services import changes, evidence, figures, hook_events
 from registry.services.evidence import Kept
 from registry.states import InstanceState
@@ -179,7 +180,7 @@ def _moved(namespace: str, moves: list[Move], now: datetime) -> int:
         for move in moves if move.case.pk in done
     )  # fmt: skip
     hook_events.fire_changes(written, now)
-    changes.touch(namespace)
+    changes.touch(namespace, of_moves(written))
     tell(done)
     return len(done)
 

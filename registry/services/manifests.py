@@ -14,6 +14,7 @@ from registry.addresses import wrong_address
 from registry.differences import json_patch, text_diff
 from registry.manifest import Manifest, Rules
 from registry.models import Agent, AgentSecret, Capability, Instance, Revision
+from registry.news import of_agent, of_instance, of_maintenance
 from registry.services import changes, instances
 from registry.services.audit import Author
 
@@ -73,11 +74,13 @@ def delete(namespace: str, agent_id: str, *, actor: str, now: datetime, ip: str 
         agent.deleted_at = now
         agent.maintenance = False
         agent.save(update_fields=["deleted_at", "maintenance", "updated_at"])
-        present = Instance.objects.select_for_update(no_key=True).filter(agent=agent, left_at=None)
-        for instance in present.order_by("id"):
+        rows = Instance.objects.select_for_update(no_key=True).filter(agent=agent, left_at=None)
+        present = list(rows.order_by("id"))
+        for instance in present:
             instances.retire(instance, "the agent was deleted", now)
         _record("agent.delete", agent, Author(actor, now, ip), before={"revision": agent.revision})
-        changes.touch(namespace)
+        left = [of_instance("instance.left", agent_id, one, now) for one in present]
+        changes.touch(namespace, [*left, of_agent("agent.deleted", agent, now)])
 
 
 def maintenance(namespace: str, agent_id: str, on: bool, *, actor: str, now: datetime, ip: str = "") -> Agent:
@@ -90,7 +93,7 @@ def maintenance(namespace: str, agent_id: str, on: bool, *, actor: str, now: dat
             agent.maintenance = on
             agent.save(update_fields=["maintenance", "updated_at"])
             _record("agent.maintenance", agent, Author(actor, now, ip), before={"on": not on}, after={"on": on})
-            changes.touch(namespace)
+            changes.touch(namespace, [of_maintenance(agent, now)])
     return agent
 
 
@@ -147,7 +150,9 @@ def _register(namespace: str, agent_id: str, content: _Content, action: str, aut
             if changed:
                 _add_revision(agent, content, author.actor)
             _record(action, agent, author, before=before, after={"revision": agent.revision})
-            changes.touch(namespace)
+            event = "agent.registered" if created else "agent.changed"
+            abilities = [one.name for one in content.manifest.capabilities]
+            changes.touch(namespace, [of_agent(event, agent, author.now, capabilities=abilities)])
     return Registered(agent_id, agent.revision, changed or created, created, agent.warnings)
 
 

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import transaction
 
 from registry.models import Agent
+from registry.news import of_route
 from registry.services import audit, changes
 from routing import route_tables
 from routing.models import Candidate, Route
@@ -57,7 +58,7 @@ def remove(namespace: str, ability: str, *, actor: str, now: dt.datetime, ip: st
         before = route_tables.written(route)
         route.delete()
         audit.record(actor, "route.delete", f"route:{ability}", namespace=namespace, before=before, ip=ip, now=now)
-        changes.touch(namespace)
+        changes.touch(namespace, [of_route("deleted", ability, now)])
     return True
 
 
@@ -89,7 +90,7 @@ def _write(
             namespace=namespace, before=change.before, after=change.after, ip=ip, now=now,
         )  # fmt: skip
     if real:
-        changes.touch(namespace)
+        changes.touch(namespace, [of_route(change.change, change.ability, now) for change in real])
 
 
 def _store(namespace: str, route: Route | None, after: dict[str, Any], actor: str) -> None:
