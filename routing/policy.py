@@ -1,7 +1,8 @@
 """What follows from an attempt's outcome: a value, computed without ORM, clock or socket.
 
 SUCCEEDED → Succeed; ACCEPTED → Await; FAILED → Retry, unless the error is not retryable, a second run could do harm,
-no attempt is left, or the next one would begin after the deadline: then GiveUp with the last cause.
+no attempt is left, or the next one would begin after the deadline: then GiveUp with the last cause. A call that was
+cut short because the task's own time was over ends it as EXPIRED (time to live) or TIMEOUT (budget).
 """
 
 import datetime as dt
@@ -13,6 +14,7 @@ from common.backoff import delay_ms
 from routing.states import Certainty, TaskError, TaskState
 from routing.trip import Await, Decision, GiveUp, Outcome, Retry, Succeed
 
+_EARLY = dt.timedelta(milliseconds=50)  # a timer and the clock need not agree to the millisecond
 _TIME = frozenset({TaskError.TIMEOUT, TaskError.EXPIRED, TaskError.NO_INSTANCE, TaskError.BUDGET_BELOW_SLA})
 
 
@@ -23,6 +25,7 @@ class TaskFacts:
     attempts: int  # used, the one that just ended included
     max_attempts: int
     deadline_at: dt.datetime
+    expires_at: dt.datetime | None = None  # the end of the time to live; the deadline may be that or the budget's
     side_effects: bool = False
     idempotent: bool = False
 
@@ -47,6 +50,8 @@ def decide(
         return Await()
     code = outcome.code or TaskError.AGENT_FAILED
     worth_it = outcome.retryable if outcome.retryable is not None else code in route.retryable
+    if now >= task.deadline_at - _EARLY and _is_cut_short(outcome, code):
+        return _give_up(outcome, _last_bell(task), worth_it)
     if not worth_it or task.attempts >= task.max_attempts:
         return _give_up(outcome, code, worth_it)
     if not _may_run_again(outcome, task):
@@ -60,6 +65,17 @@ def end_state(code: TaskError) -> TaskState:
     if code == TaskError.CANCELLED:
         return TaskState.CANCELLED
     return TaskState.TIMEOUT if code in _TIME else TaskState.FAILED
+
+
+def _is_cut_short(outcome: Outcome, code: TaskError) -> bool:
+    """Whether more time might have helped: no answer came, or not yet a connection."""
+    return code == TaskError.TIMEOUT or (code == TaskError.UNREACHABLE and outcome.certainty != Certainty.RAN)
+
+
+def _last_bell(task: TaskFacts) -> TaskError:
+    """Which of a task's times its deadline was."""
+    is_ttl = task.expires_at is not None and task.expires_at <= task.deadline_at
+    return TaskError.EXPIRED if is_ttl else TaskError.TIMEOUT
 
 
 def _may_run_again(outcome: Outcome, task: TaskFacts) -> bool:

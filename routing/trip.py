@@ -46,7 +46,7 @@ class Claimed:
     idempotency_key: str
     created_at: dt.datetime
     due_at: dt.datetime
-    budget_at: dt.datetime
+    expires_at: dt.datetime
     deadline_at: dt.datetime
     timings: dict[str, int]
     waited_for: str | None  # reason of the last WAITING event, so that it is written once, not each second

@@ -234,6 +234,7 @@ def _task_facts(prepared: Prepared) -> TaskFacts:
         attempts=prepared.sending.dispatch.number,
         max_attempts=task.max_attempts,
         deadline_at=task.deadline_at,
+        expires_at=task.expires_at,
         side_effects=capability.side_effects,
         idempotent=capability.idempotent,
     )

@@ -36,6 +36,7 @@ class AttemptFacts:
     max_attempts: int
     created_at: dt.datetime
     deadline_at: dt.datetime
+    expires_at: dt.datetime
     request: bytes
 
 
@@ -55,6 +56,7 @@ def task_facts(attempt: AttemptFacts) -> TaskFacts:
         attempts=attempt.attempts,
         max_attempts=attempt.max_attempts,
         deadline_at=attempt.deadline_at,
+        expires_at=attempt.expires_at,
         side_effects=capability.side_effects if capability else True,
         idempotent=capability.idempotent if capability else False,
     )

@@ -37,7 +37,7 @@ WHERE t.outcome IS NULL AND t.deadline_at <= %(now)s AND (%(id)s::uuid IS NULL O
 ORDER BY t.deadline_at LIMIT %(limit)s"""
 _ATTEMPT = """
 SELECT a.task_id, a.number, a.key, a.worker, a.received_at, t.namespace, t.ability, a.agent_id, a.capability,
-  t.attempts, t.max_attempts, t.created_at, t.deadline_at, b.request, a.instance_id
+  t.attempts, t.max_attempts, t.created_at, t.deadline_at, t.expires_at, b.request, a.instance_id
 FROM routing_attempt a JOIN routing_task t ON t.id = a.task_id JOIN routing_taskbody b ON b.task_id = a.task_id
 WHERE a.ended_at IS NULL AND t.outcome IS NULL AND t.attempts = a.number AND {which}
 LIMIT %(limit)s"""
@@ -151,10 +151,19 @@ def _attempts(statement: str, values: dict[str, Any]) -> list[_Open]:
 def _open(row: tuple[Any, ...]) -> _Open:
     (
         task_id, number, key, worker, received_at, namespace, ability, agent_id, capability, attempts, max_attempts,
-        created_at, deadline_at, request, instance_id,
+        created_at, deadline_at, expires_at, request, instance_id,
     ) = row  # fmt: skip
     facts = AttemptFacts(
-        namespace, ability, agent_id, capability, attempts, max_attempts, created_at, deadline_at, bytes(request)
+        namespace,
+        ability,
+        agent_id,
+        capability,
+        attempts,
+        max_attempts,
+        created_at,
+        deadline_at,
+        expires_at,
+        bytes(request),
     )
     return _Open(task_id, number, key, worker, received_at, facts, instance_id or "")
 

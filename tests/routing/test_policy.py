@@ -117,3 +117,32 @@ def test_the_state_is_timeout_exactly_when_the_cause_is_time(code):
     timely = {"TIMEOUT", "EXPIRED", "NO_INSTANCE", "BUDGET_BELOW_SLA"}
     expected = "TIMEOUT" if code in timely else "CANCELLED" if code == "CANCELLED" else "FAILED"
     assert end_state(code) == expected
+
+
+LATE = {"attempts": 1, "deadline_at": NOW}
+
+
+@pytest.mark.parametrize(
+    ("given", "outcome", "code"),
+    [
+        ({"expires_at": NOW}, failure("TIMEOUT", MAYBE_RAN), "EXPIRED"),
+        ({"expires_at": NOW}, failure("UNREACHABLE", NOT_SENT), "EXPIRED"),
+        ({"expires_at": NOW + dt.timedelta(seconds=1)}, failure("TIMEOUT", MAYBE_RAN), "TIMEOUT"),
+        ({"expires_at": NOW + dt.timedelta(seconds=1)}, failure("UNREACHABLE", NOT_SENT), "TIMEOUT"),
+        ({}, failure("TIMEOUT", MAYBE_RAN), "TIMEOUT"),
+        ({"expires_at": NOW, "attempts": 3}, failure("TIMEOUT", MAYBE_RAN), "EXPIRED"),
+    ],
+)
+def test_a_call_that_the_tasks_own_time_cut_short_says_which_time(given, outcome, code):
+    decision = decided(outcome, task(**{**LATE, **given}))
+    assert (decision.state, decision.code) == (TaskState.TIMEOUT, code)
+
+
+def test_what_an_agent_answered_in_the_end_stays_the_cause():
+    decision = decided(failure("REJECTED"), task(deadline_at=NOW, expires_at=NOW))
+    assert (decision.state, decision.code) == (TaskState.FAILED, "REJECTED")
+
+
+def test_an_attempt_that_ran_out_of_its_own_time_is_a_timeout():
+    facts = task(attempts=3, deadline_at=NOW + dt.timedelta(seconds=1), expires_at=NOW + dt.timedelta(seconds=1))
+    assert decided(failure("TIMEOUT", MAYBE_RAN), facts).code == "TIMEOUT"

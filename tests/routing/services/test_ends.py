@@ -8,11 +8,12 @@ import pytest
 
 from common import clock
 from common.errors import NotFound, StateConflict
-from common.json import parse
-from routing.services import sweep, workers
+from common.json import dumps, parse
+from routing.services import report, sweep, workers
 from routing.services.cancel import cancel
 from routing.services.claim import claim
 from routing.services.dispatch import dispatch
+from routing.services.receipt import Receipt, received
 from routing.services.redeliver import redeliver
 from routing.services.retry import retry
 from routing.services.waiting import put_back
@@ -140,6 +141,35 @@ def test_an_attempt_that_its_living_worker_forgot_ends_soon_after_its_own_deadli
     sweep.sweep(sent.deadline_at + dt.timedelta(seconds=16))
     ended = task(sent.task.task_id)
     assert (ended["state"], ended["error_code"]) == ("TIMEOUT", "TIMEOUT")
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"ttlMs": 1000}, "EXPIRED"),
+        ({"timeoutBudgetMs": 1000}, "TIMEOUT"),
+        ({"ttlMs": 1000, "timeoutBudgetMs": 900}, "TIMEOUT"),
+    ],
+)
+@pytest.mark.parametrize("held_by", ["nobody", "a worker", "a dead worker"])
+def test_a_task_whose_time_ends_during_a_call_says_which_time(world: World, fields, code, held_by) -> None:
+    held = world.claim(world.accept(**fields).task_id)
+    sent = world.send(held, deadline_at=held.deadline_at)
+    if held_by == "nobody":
+        received([Receipt(held.task_id, sent.number, clock.now(), worker=world.boot, released=True)])
+    if held_by == "a dead worker":
+        lapse(world.boot)
+    sweep.sweep(held.deadline_at + dt.timedelta(seconds=3))
+    ended = task(held.task_id)
+    assert (ended["state"], ended["error_code"]) == ("TIMEOUT", code)
+
+
+def test_a_report_that_time_ran_out_says_which_time(world: World) -> None:
+    held = world.claim(world.accept(ttlMs=1000).task_id)
+    sent = world.send(held, deadline_at=held.deadline_at)
+    body = dumps({"attemptKey": str(sent.attempt_key), "status": "FAILED", "error": {"code": "TIMEOUT"}})
+    report.result(held.task_id, sent.attempt_key, body, held.deadline_at + dt.timedelta(seconds=1))
+    assert (task(held.task_id)["state"], task(held.task_id)["error_code"]) == ("TIMEOUT", "EXPIRED")
 
 
 def test_a_farewell_gives_everything_unsent_back(world: World) -> None:
