@@ -2,7 +2,6 @@
 
 import datetime as dt
 import threading
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -108,7 +107,7 @@ def test_a_repetition_is_answered_after_the_ability_has_gone(world: World) -> No
         ({"target": {"ability": "echo", "agentId": "nobody"}}, AbilityNotRegistered, "/target/agentId"),
         ({"payload": {"x": "one"}}, PayloadInvalid, "/payload/x"),
         ({"callback": {"type": "http", "url": "http://10.0.0.1/"}}, CallbackUrlRefused, "/callback/url"),
-        ({"parentTaskId": str(uuid.uuid4())}, Invalid, "/parentTaskId"),
+        ({"parentTaskId": "7d444840-9dc0-11d1-b245-5ffdce74fad2"}, Invalid, "/parentTaskId"),
     ],
 )
 def test_what_cannot_become_a_task_is_refused_with_a_pointer(
