@@ -1,7 +1,9 @@
 """The bodies of the registry's requests, as JSON Schema: checked by these, and shown by the OpenAPI document."""
 
 from common.schema import Validator
+from registry.hooks.messages import EVENTS
 from registry.manifest_schema import (
+    AGENT_ID,
     BOOLEAN,
     CHANNELS,
     COST,
@@ -78,6 +80,16 @@ HEARTBEAT = obj({
     "weightPercent": whole(0, 100),
 })  # fmt: skip
 
+HOOK = obj(
+    {
+        "agentId": maybe({"type": "string", "pattern": AGENT_ID}),
+        "events": listed(one_of(*EVENTS), len(EVENTS), unique=True) | {"minItems": 1},
+        "url": maybe(URL),
+        "command": maybe(text(64, minLength=1)),
+    },
+    required=("events",),
+)
+
 USER = obj(
     {
         "user": {"type": "string", "pattern": USER_NAME},
@@ -96,4 +108,5 @@ maintenance = Validator(MAINTENANCE)
 secrets = Validator(SECRETS)
 instance = Validator(INSTANCE)
 heartbeat = Validator(HEARTBEAT)
+hook = Validator(HOOK)
 user = Validator(USER)

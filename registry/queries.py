@@ -1,5 +1,6 @@
 """Looking things up for the API's answers: one namespace, newest or in order, a page at a time."""
 
+import uuid
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
@@ -7,7 +8,18 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from common.errors import NotFound
-from registry.models import Agent, Audit, Capability, Client, Credential, Instance, Revision, StateChange
+from registry.models import (
+    Agent,
+    Audit,
+    Capability,
+    Client,
+    Credential,
+    Hook,
+    HookFiring,
+    Instance,
+    Revision,
+    StateChange,
+)
 
 CHANGES_SHOWN = 20
 
@@ -77,6 +89,28 @@ def capabilities(namespace: str, *, words: str | None, tag: str | None, after: i
         )
     rows = rows.order_by("id")
     return rows if after is None else rows.filter(id__gt=after)
+
+
+def hook(namespace: str, hook_id: uuid.UUID) -> Hook:
+    """The hook. Raises NotFound."""
+    found = Hook.objects.filter(namespace=namespace, pk=hook_id).select_related("agent").first()
+    if found is None:
+        raise NotFound
+    return found
+
+
+def hooks(namespace: str, *, agent_id: str | None, before: uuid.UUID | None) -> QuerySet[Hook]:
+    """Hooks, newest first; with an agent id only that agent's own."""
+    rows = Hook.objects.filter(namespace=namespace).select_related("agent").order_by("-id")
+    rows = rows.filter(agent__agent_id=agent_id) if agent_id else rows
+    return rows if before is None else rows.filter(id__lt=before)
+
+
+def firings(found: Hook, *, state: str | None, before: uuid.UUID | None) -> QuerySet[HookFiring]:
+    """What the hook had to tell, newest first; with a state only what is in it."""
+    rows = HookFiring.objects.filter(hook=found).order_by("-id")
+    rows = rows.filter(state=state) if state else rows
+    return rows if before is None else rows.filter(id__lt=before)
 
 
 def audit(*, namespace: str | None, before: int | None, **only: Any) -> QuerySet[Audit]:

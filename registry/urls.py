@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from registry.api import agents, audit, instances, probing, setup
+from registry.api import agents, audit, hooks, instances, probing, setup
 from registry.api.events import CatalogEventsView
 
 
@@ -52,6 +52,11 @@ urlpatterns = [
     path("agents/<agent_id:agent_id>/instances/<instance_id:instance_id>", instances.Instance.as_view()),
     path("agents/<agent_id:agent_id>/instances/<instance_id:instance_id>/heartbeat", instances.Heartbeat.as_view()),
     path("agents/<agent_id:agent_id>/instances/<instance_id:instance_id>/probe", probing.ProbeNow.as_view()),
+    path("hooks", hooks.Hooks.as_view()),
+    path("hooks/<uuid:hook_id>", hooks.OneHook.as_view()),
+    path("hooks/<uuid:hook_id>/rotate", hooks.RotateHook.as_view()),
+    path("hooks/<uuid:hook_id>/test", hooks.TestHook.as_view()),
+    path("hooks/<uuid:hook_id>/firings", hooks.Firings.as_view()),
     path("audit", audit.AuditLog.as_view()),
     path("catalog/events", CatalogEventsView.as_view()),
 ]

@@ -46,7 +46,9 @@ def create(
     ip: str = "",
 ) -> Issued:
     """Make a hook of one agent, or of all in the namespace. Raises NotFound (namespace) and Invalid."""
-    _check(url, command)
+    wrong = problems(url, command)
+    if wrong:
+        raise Invalid(wrong)
     secret = new_webhook_secret() if url else None
     with transaction.atomic():
         if not Namespace.objects.filter(pk=namespace).exists():
@@ -120,16 +122,18 @@ def describe(hook: Hook) -> dict[str, Any]:
     }
 
 
-def _check(url: str, command: str) -> None:
+def problems(url: str, command: str) -> list[dict[str, str]]:
+    """What is wrong with whom a hook would tell, with pointers."""
     if bool(url) == bool(command):
-        raise Invalid([_error("/command" if url else "/url", "ONE_OF", "give either url or command")])
+        return [_error("/command" if url else "/url", "ONE_OF", "give either url or command")]
     wrong = wrong_address(url) if url else None
     if wrong:
-        raise Invalid([_error("/url", "ADDRESS", wrong)])
+        return [_error("/url", "ADDRESS", wrong)]
     known = sorted(settings.REACH_HOOK_COMMANDS)
     if command and command not in known:
-        text = f"is not in REACH_HOOK_COMMANDS; there {'is ' + ', '.join(known) if known else 'is none'}"
-        raise Invalid([_error("/command", "UNKNOWN_COMMAND", text)])
+        there = "there is " + ", ".join(known) if known else "that is empty"
+        return [_error("/command", "UNKNOWN_COMMAND", f"is not in REACH_HOOK_COMMANDS; {there}")]
+    return []
 
 
 def _error(pointer: str, code: str, message: str) -> dict[str, str]:
