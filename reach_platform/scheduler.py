@@ -1,7 +1,8 @@
 """Celery beat with one leader: the others follow silently and take over when the leader's lease runs out.
 
 The lease is a row with an epoch, renewed by the tick itself, so a beat that hangs loses it; a session lock would stay.
-The leader also ends overdue tasks in its own process, so that they end with every worker and Redis down.
+The leader also ends overdue tasks in its own process, so that they end with every worker and Redis down; while Redis is
+away it looks for instances that are not heard any more too.
 """
 
 import logging
@@ -17,6 +18,7 @@ from django_celery_beat.schedulers import DatabaseScheduler
 
 from common.clock import now
 from common.database import hot_cursor
+from registry.services import silence
 from routing.services import workers
 from routing.services.node import here
 from routing.services.sweep import sweep
@@ -155,3 +157,4 @@ class LeaderScheduler(DatabaseScheduler):
         if moment - self._swept_at >= SWEEP_S:
             self._swept_at = moment
             sweep(now())
+            silence.check_without_broker(now())

@@ -6,14 +6,14 @@ from celery import shared_task
 from django.conf import settings
 
 from common.clock import now
-from registry.services import firings, instances, judging, nonces, probing, scoring
+from registry.services import firings, judging, nonces, probing, scoring, silence
 
 
 @shared_task(name="registry.jobs.check_heartbeats")
 def check_heartbeats() -> None:
     """Take out instances that were not heard, and forget nonces that are too old to matter."""
     at = now()
-    instances.check_heartbeats(at)
+    silence.check_heartbeats(at)
     nonces.forget_expired(at)
 
 
@@ -27,7 +27,7 @@ def judge() -> None:
 def score() -> None:
     """Score who has traffic, and write down when instances were last heard."""
     at = now()
-    instances.write_heard(at)
+    silence.write_heard(at)
     scoring.score_active(at)
 
 

@@ -24,14 +24,14 @@ from registry.health.heartbeats import REASON_LIMIT
 from registry.states import InstanceState
 
 UNREACHABLE = "UNREACHABLE"
-EJECTED = "ejected: "  # begins the reason of what live calls took out
+EJECTED = "ejected: "  # begins the reason where live calls have a say: of those only a share may be out
 NEW, ONLINE, DEGRADED, OFFLINE = InstanceState.NEW, InstanceState.ONLINE, InstanceState.DEGRADED, InstanceState.OFFLINE
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The state that follows; without a move `reason` is empty. `by` names the kind of evidence that takes an instance
-    out: "left", "heartbeat", "probes" or "calls"."""
+    out: "left", "heartbeat", "probes", "calls", or "contested" where bad probes and good calls contradict."""
 
     state: str
     reason: str = ""
@@ -74,12 +74,21 @@ def _why_out(evidence: Evidence, state: str, settings: HealthSettings, at: float
     since = evidence.state_since if state == NEW else float("-inf")  # it comes back with a clean slate
     failed = [probe for probe in failures_in_a_row(_usable_probes(evidence, settings, at)) if probe.at >= since]
     if len(failed) >= settings.probe_retries:
-        return f"{len(failed)} failed probes in a row, the last: {failed[-1].reason or 'failed'}", "probes"
+        return _why_out_by_probes(failed, evidence)
     calls = [call for call in evidence.calls if call.at >= since]
     run = failures_in_a_row(results(calls))
     if run and at - run[-1].at <= settings.window_s:
         return _why_ejected(calls, run, settings, at)
     return "", ""
+
+
+def _why_out_by_probes(failed: Sequence[Probe], evidence: Evidence) -> tuple[str, str]:
+    """Where its calls succeed all the same, either may be wrong, and it is ejected as others are by their calls."""
+    why = f"{len(failed)} failed probes in a row, the last: {failed[-1].reason or 'failed'}"
+    newest = results(evidence.calls)[-1:]
+    if newest and newest[0].ok and newest[0].at > failed[0].at:
+        return f"{EJECTED}{why}; its calls succeed", "contested"
+    return why, "probes"
 
 
 def _why_ejected(calls: list[Call], run: Sequence[Call], settings: HealthSettings, at: float) -> tuple[str, str]:

@@ -238,16 +238,30 @@ def heard_at(instance_pks: Sequence[int]) -> dict[int, float]:
     return {pk: at for pk in instance_pks if (at := memory.heard_at(pk)) is not None}
 
 
-def since_when(now: datetime) -> float | None:
-    """Since when evidence is kept here: a Redis that came back empty knows nothing of the time before."""
+def since_when(now: datetime) -> float:
+    """Since when all that is heard is known here: a Redis that came back empty knows nothing of the time before, and
+    while it is away heartbeats are on the rows."""
 
     def work(client: Any) -> bytes:
         client.set(redis.key("evidence-since"), now.timestamp(), nx=True)
         found: bytes = client.get(redis.key("evidence-since"))
         return found
 
-    with contextlib.suppress(redis.RedisAway):
-        return float(redis.call(work))
+    try:
+        since = float(redis.call(work))
+    except redis.RedisAway:
+        return memory.redis_away_since(now.timestamp())
+    memory.redis_is_back()
+    return since
+
+
+def away_since(now: datetime) -> float | None:
+    """Since when Redis is away, as far as this process has noticed; None while it answers."""
+    try:
+        redis.call(lambda client: client.ping())
+    except redis.RedisAway:
+        return memory.redis_away_since(now.timestamp())
+    memory.redis_is_back()
     return None
 
 

@@ -15,6 +15,7 @@ _beats: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=10))
 _probes: dict[int, deque[Probe]] = defaultdict(lambda: deque(maxlen=20))
 _calls: dict[int, deque[Call]] = defaultdict(lambda: deque(maxlen=200))
 _dirty: set[int] = set()
+_away_since: float | None = None
 _ALL: tuple[Any, ...] = (_heard, _beats, _probes, _calls)
 
 
@@ -71,6 +72,18 @@ def forget(instance_pk: int) -> None:
     with _lock:
         for kept in _ALL:
             kept.pop(instance_pk, None)
+
+
+def redis_away_since(now: float) -> float:
+    """When this process noticed that Redis is away."""
+    global _away_since
+    _away_since = now if _away_since is None else _away_since
+    return _away_since
+
+
+def redis_is_back() -> None:
+    global _away_since
+    _away_since = None
 
 
 def _keep(note: Callable[[], None]) -> None:

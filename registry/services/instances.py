@@ -2,13 +2,12 @@
 
 import time
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
 
 from common.clock import rfc3339
-from common.database import hot_cursor, robust
 from common.errors import Invalid, NotFound
 from registry import instance_cache, news
 from registry.addresses import HTTP, INVOKE, wrong_address
@@ -19,10 +18,6 @@ from registry.services import audit, changes, evidence, figures, hook_events, ju
 from registry.states import InstanceState
 
 WRITE_EVERY_S = 10.0  # a row's heard-time, while Redis is away
-FLUSHED_S = 20.0  # heard-times of so long are written at a time
-FLUSHED_AT_ONCE = 5000
-FORGOTTEN_AFTER = timedelta(days=1)
-SWEEP_AT_ONCE = 2000
 IMPLICIT = "default"
 FIELDS = {  # the body's names and the columns; what a PUT leaves out goes back to the column's default
     "invokeUrl": "invoke_url",
@@ -132,24 +127,6 @@ def heartbeat(namespace: str, agent_id: str, instance_id: str, body: dict[str, A
     return Heard(place.state, health_factor(place.state, body), registered=True)
 
 
-def check_heartbeats(now: datetime) -> int:
-    """Take out what was not heard for 30 s; forget what left a day ago. Returns how many were lost."""
-    limit = now - timedelta(seconds=figures.platform().lost_after_s)
-    late = Instance.objects.filter(implicit=False, left_at=None, last_heard_at__lte=limit, agent__deleted_at=None)
-    found = list(late.exclude(state=InstanceState.OFFLINE).order_by("last_heard_at").values_list("pk", flat=True))
-    heard = evidence.heard_at(found)
-    silent = [pk for pk in found if heard.get(pk, 0.0) <= limit.timestamp()]
-    lost = judging.judge_instances(silent[:SWEEP_AT_ONCE], now)
-    Instance.objects.filter(left_at__lt=now - FORGOTTEN_AFTER).delete()
-    return lost
-
-
-def write_heard(now: datetime) -> int:
-    """Bring the rows' heard-times up to date from what was heard lately; returns how many were."""
-    heard = evidence.heard_since(now.timestamp() - FLUSHED_S)
-    return sum(_write_heard(heard[at : at + FLUSHED_AT_ONCE]) for at in range(0, len(heard), FLUSHED_AT_ONCE))
-
-
 def retire(row: Instance, reason: str, now: datetime) -> None:
     """Mark a locked instance as gone, within the caller's transaction."""
     row.left_at = now
@@ -230,18 +207,6 @@ def _said(row: Instance, body: dict[str, Any], settings: HealthSettings, now: da
     """The heartbeat as the row keeps it: with since when every one was good."""
     since = (row.heartbeat or {}).get("goodSince")
     return {**body, "goodSince": None if complaint_of(body, settings.resources) else since or rfc3339(now)}
-
-
-@robust(patience=5.0)
-def _write_heard(heard: list[tuple[int, float]]) -> int:
-    with hot_cursor() as cursor:
-        cursor.execute(
-            "UPDATE registry_instance AS i SET last_heard_at = to_timestamp(h.at) "
-            "FROM unnest(%s::bigint[], %s::float8[]) AS h (id, at) "
-            "WHERE i.id = h.id AND i.left_at IS NULL AND i.last_heard_at < to_timestamp(h.at)",
-            [[pk for pk, _ in heard], [at for _, at in heard]],
-        )
-        return int(cursor.rowcount)
 
 
 def _start(row: Instance, now: datetime) -> None:

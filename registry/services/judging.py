@@ -14,7 +14,7 @@ from registry import instance_cache
 from registry.health import EJECTED, Evidence, HealthSettings, Verdict, complaint_of, judge
 from registry.models import Agent, Instance, StateChange
 from registry.news import of_moves
-from registry.services import changes, evidence, figures, hook_events
+from registry.services import changes, evidence, figures, hook_events, listening
 from registry.services.evidence import Kept
 from registry.states import InstanceState
 
@@ -51,7 +51,7 @@ class Move:
 
     @property
     def is_ejection(self) -> bool:
-        return self.verdict.by == "calls"
+        return self.verdict.by in ("calls", "contested")
 
 
 def judge_dirty(now: datetime) -> int:
@@ -90,9 +90,10 @@ def evidence_of(row: Instance, kept: Kept, settings: HealthSettings, *, silence_
 
 
 def silence_counts(now: datetime) -> bool:
-    """Whether not being heard means anything: not without Redis, nor soon after it came back empty."""
-    since = evidence.since_when(now)
-    return since is not None and now.timestamp() - since >= figures.platform().lost_after_s
+    """Whether not being heard means anything: only if web processes listened all the time, and if what they heard is
+    known here: from Redis, unless it came back empty meanwhile, and from the rows once it has been away for as long."""
+    known_for_s = now.timestamp() - evidence.since_when(now)
+    return min(known_for_s, listening.heard_for_s(now)) >= figures.platform().lost_after_s
 
 
 def _cases(instance_pks: Collection[int], now: datetime) -> list[Case]:
@@ -121,7 +122,7 @@ def _without_suspects(moves: list[Move], now: datetime) -> list[Move]:
     """Judge again, without their probes, whom a prober would take out that fails everywhere."""
     by_prober: dict[str, list[Move]] = defaultdict(list)
     for move in moves:
-        if move.verdict.by == "probes":
+        if move.verdict.by in ("probes", "contested"):
             by_prober[move.case.evidence.probes[-1].prober].append(move)
     for prober, doubtful in by_prober.items():
         if not _is_suspect(prober, now):

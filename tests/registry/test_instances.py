@@ -9,7 +9,7 @@ from common import broadcast, redis
 from common.clock import now
 from registry import jobs, selectors
 from registry.models import Instance, StateChange
-from registry.services import evidence, instances
+from registry.services import evidence, instances, listening, silence
 from tests.registry.calls import errors_of
 
 AGENT = "/v1/agents/a1"
@@ -107,7 +107,7 @@ def test_an_implicit_instance_follows_the_manifest_and_is_never_lost(agent, mani
     agent("PUT", AGENT, manifest)
     manifest["spec"]["endpoints"] = {"invoke": "http://127.0.0.1:9/b"}
     agent("PUT", AGENT, manifest)
-    instances.check_heartbeats(now() + timedelta(hours=1))
+    silence.check_heartbeats(now() + timedelta(hours=1))
     one = routable(namespace)["default"]
     assert (one.invoke_url, one.state) == ("http://127.0.0.1:9/b", "NEW")
 
@@ -171,9 +171,9 @@ def test_good_heartbeats_bring_it_online_and_a_complaint_degrades_it(running, na
 def test_who_is_not_heard_is_lost_and_comes_back_as_new(running, namespace):
     start = now()
     beat(namespace, start)
-    assert instances.check_heartbeats(start + timedelta(seconds=29)) == 0
-    assert instances.check_heartbeats(start + timedelta(seconds=30)) == 1
-    assert instances.check_heartbeats(start + timedelta(seconds=31)) == 0
+    assert silence.check_heartbeats(start + timedelta(seconds=29)) == 0
+    assert silence.check_heartbeats(start + timedelta(seconds=30)) == 1
+    assert silence.check_heartbeats(start + timedelta(seconds=31)) == 0
     assert routable(namespace)["i1"].state == "OFFLINE"
     assert beat(namespace, start + timedelta(seconds=40)).state == "NEW"
 
@@ -198,7 +198,7 @@ def test_a_heartbeat_with_nothing_new_asks_no_database(running, namespace, djang
 def test_heard_times_are_written_together(running, namespace):
     at = now() + timedelta(seconds=10)
     beat(namespace, at)
-    assert [instances.write_heard(at + timedelta(seconds=s)) for s in (5, 6, 30)] == [1, 0, 0]
+    assert [silence.write_heard(at + timedelta(seconds=s)) for s in (5, 6, 30)] == [1, 0, 0]
     assert Instance.objects.get(instance_id="i1", agent__namespace=namespace).last_heard_at == at
 
 
@@ -222,8 +222,8 @@ def test_nobody_is_lost_soon_after_redis_came_back_empty(running, namespace):
     start = now()
     beat(namespace, start)
     redis.call(lambda client: client.delete(redis.key("evidence-since"), redis.key("heard")))
-    assert instances.check_heartbeats(start + timedelta(seconds=40)) == 0
-    assert instances.check_heartbeats(start + timedelta(seconds=71)) == 1
+    assert silence.check_heartbeats(start + timedelta(seconds=40)) == 0
+    assert silence.check_heartbeats(start + timedelta(seconds=71)) == 1
 
 
 def test_a_resource_below_its_threshold_degrades_and_is_named(agent, manifest, namespace):
@@ -293,3 +293,50 @@ def test_a_new_registration_is_probed_at_once_and_owes_nothing_to_the_old_one(ru
     one = rows.get()
     assert (one.probe_failures, one.probe_reason, one.probe_claimed_at, one.probed_at) == (0, "", None, None)
     assert one.probe_due_at <= now()
+
+
+def test_silence_means_nothing_until_somebody_has_listened_for_long_enough(running, namespace):
+    start = now()
+    beat(namespace, start)
+    listening.mark(start)
+    assert silence.check_heartbeats(start + timedelta(seconds=40)) == 0  # the last mark is 40 s old: no web is up
+    for second in range(40, 72, 4):
+        listening.mark(start + timedelta(seconds=second))
+    assert silence.check_heartbeats(start + timedelta(seconds=69)) == 0
+    assert silence.check_heartbeats(start + timedelta(seconds=71)) == 1
+
+
+def test_a_rolling_restart_of_web_processes_is_no_gap(running, namespace):
+    start = now()
+    for second in range(0, 32, 8):
+        listening.mark(start + timedelta(seconds=second))
+    assert listening.heard_for_s(start + timedelta(seconds=32)) == 32
+
+
+def test_without_redis_silence_is_noticed_by_the_rows(running, namespace, monkeypatch):
+    start = now()
+    beat(namespace, start)
+
+    def away(work):
+        raise redis.RedisAway
+
+    monkeypatch.setattr(redis, "call", away)
+    monkeypatch.setattr(evidence.memory, "_away_since", None)
+    assert silence.check_without_broker(start + timedelta(seconds=31)) == 0  # Redis may have known better
+    assert silence.check_without_broker(start + timedelta(seconds=62)) == 1
+    assert Instance.objects.get(agent__namespace=namespace, instance_id="i1").reason == "not heard for 30 s"
+
+
+def test_with_redis_the_broker_brings_the_check(running, namespace):
+    assert silence.check_without_broker(now() + timedelta(seconds=62)) == 0
+
+
+@pytest.mark.parametrize(("answering", "lost"), [(4, 0), (2, 4)])
+def test_if_nobody_is_heard_but_most_answer_probes_the_platform_is_deaf(running, namespace, answering, lost):
+    for n in range(2, 5):
+        running("PUT", f"{AGENT}/instances/i{n}", BODY)
+    rows = Instance.objects.filter(
+        agent__namespace=namespace, instance_id__in=[f"i{n}" for n in range(1, answering + 1)]
+    )
+    rows.update(probed_at=now() + timedelta(seconds=20), probe_failures=0)
+    assert silence.check_heartbeats(now() + timedelta(seconds=40)) == lost

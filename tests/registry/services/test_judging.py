@@ -182,3 +182,28 @@ def test_a_new_revision_is_a_new_contract(place):
     one.agent.revision = 1
     one.agent.save()
     assert judging.judge_instances([one.pk], now()) == 0
+
+
+def test_a_single_instance_with_a_lying_probe_still_serves(place):
+    (one,) = place("a")
+    at = fail_probes([one])
+    evidence.called([Seen(one.pk, OK, 5.0, "", at)])
+    judging.judge_instances([one.pk], at)
+    one.refresh_from_db()
+    why = "3 failed probes in a row, the last: status 503; its calls succeed"
+    assert (one.state, one.reason) == ("DEGRADED", f"{why}; kept in, as too few would be left")
+
+
+def test_a_single_instance_with_an_honest_probe_is_out(place):
+    (one,) = place("a")
+    evidence.called([Seen(one.pk, OK, 5.0, "", now() - timedelta(seconds=1))])
+    judging.judge_instances([one.pk], fail_probes([one]))
+    assert states([one]) == ["OFFLINE"]
+
+
+def test_lying_probes_take_out_at_most_half(place):
+    rows = place("a", 3)
+    at = fail_probes(rows)
+    evidence.called(Seen(row.pk, OK, 5.0, "", at) for row in rows)
+    judging.judge_instances([row.pk for row in rows], at)
+    assert sorted(states(rows)) == ["DEGRADED", "DEGRADED", "OFFLINE"]
