@@ -13,6 +13,7 @@ class CallbackState(models.TextChoices):
     PENDING = "PENDING", _("pending")  # due at due_at
     DELIVERED = "DELIVERED", _("delivered")  # the receiver answered 2xx
     DEAD = "DEAD", _("dead")  # given up: schedule exhausted, 410, or a refused address
+    SUPERSEDED = "SUPERSEDED", _("superseded")  # a newer message about the same subject took its place
 
 
 class Callback(models.Model):

@@ -2,6 +2,9 @@
 
 `due_at` is schedule and lease in one: a claim moves it past the longest delivery, so the claim of a process that died
 lapses by itself. Whoever settles a try names it by its number, so a late or doubled report changes nothing.
+
+Of one subject only the newest message is told: an older one that comes due after a newer one was made is superseded
+instead of sent, and is never begun anew, so that a receiver's picture does not go back in time.
 """
 
 import datetime as dt
@@ -54,14 +57,21 @@ FROM given g JOIN locked l ON l.id = g.id
 WHERE c.id = g.id AND c.id = ANY(%(id)s::uuid[]) AND c.state = 'PENDING' AND c.attempts = g.number"""  # noqa: S608 - made of constants
 
 _DUE_FIELDS = "id, subject_id, namespace, client, url, auth_token, traceparent, body, schedule, attempts, series"
+_HAS_NEWER = """EXISTS (SELECT FROM callbacks_callback n
+  WHERE n.subject_id = c.subject_id AND n.created_at > c.created_at)"""
 _CLAIM = f"""
 WITH due AS MATERIALIZED (
   SELECT id FROM callbacks_callback WHERE state = 'PENDING' AND due_at <= %(now)s
   ORDER BY due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+), judged AS MATERIALIZED (
+  SELECT c.id, {_HAS_NEWER} AS old FROM callbacks_callback c WHERE c.id = ANY (ARRAY(SELECT id FROM due))
 )
-UPDATE callbacks_callback c SET due_at = %(until)s, attempts = c.attempts + 1, series = c.series + 1
-FROM due WHERE c.id = due.id AND c.id = ANY (ARRAY(SELECT id FROM due))
-RETURNING {", ".join("c." + name for name in _DUE_FIELDS.split(", "))}"""  # noqa: S608 - made of constants
+UPDATE callbacks_callback c SET state = CASE WHEN j.old THEN 'SUPERSEDED' ELSE c.state END,
+  due_at = CASE WHEN j.old THEN NULL ELSE %(until)s::timestamptz END,
+  ended_at = CASE WHEN j.old THEN %(now)s::timestamptz END,
+  attempts = c.attempts + (NOT j.old)::int, series = c.series + (NOT j.old)::int
+FROM judged j WHERE c.id = j.id AND c.id = ANY (ARRAY(SELECT id FROM due))
+RETURNING c.state, {", ".join("c." + name for name in _DUE_FIELDS.split(", "))}"""  # noqa: S608 - made of constants
 
 _TRIED = {
     "id": "uuid", "number": "int", "at": "timestamptz", "status": "int", "error": "text", "took_ms": "int",
@@ -119,13 +129,16 @@ def first_tries(made: Iterable[NewCallback]) -> list[Due]:
 
 @robust
 def claim(now: dt.datetime, limit: int) -> list[Due]:
-    """At most `limit` callbacks that are due, the longest due first; their present try is this process's."""
+    """At most `limit` callbacks that are due, the longest due first; their present try is this process's.
+
+    Those that a newer one took the place of are ended, and not among them.
+    """
     with hot_cursor() as cursor:
         cursor.execute(_CLAIM, {"now": now, "until": now + LEASE, "limit": limit}, prepare=True)
-        return [_due(row) for row in cursor.fetchall()]
+        return [_due(row) for state, *row in cursor.fetchall() if state == "PENDING"]
 
 
-def _due(row: tuple[Any, ...]) -> Due:
+def _due(row: Sequence[Any]) -> Due:
     id, subject_id, namespace, client, url, token, traceparent, body, schedule, number, series = row
     token = None if token is None else bytes(token)
     return Due(id, subject_id, namespace, client, url, token, traceparent, bytes(body), schedule, number, series)
@@ -171,7 +184,8 @@ def _tried_row(one: Tried, step: Step) -> tuple[Any, ...]:
 def redeliver(id: uuid.UUID | None, now: dt.datetime) -> None:
     """Begin a new series of tries of an ended callback, with the same id and body.
 
-    Raises StateConflict while it is pending, or when there is no callback (None), NotFound for an unknown id.
+    Raises StateConflict while it is pending, when a newer one took its place, or when there is no callback (None),
+    NotFound for an unknown id.
     """
     if id is None:
         raise StateConflict("this task has no callback")
@@ -181,16 +195,18 @@ def redeliver(id: uuid.UUID | None, now: dt.datetime) -> None:
             _explain_refusal(cursor, id)
 
 
-_REDELIVER = """
-UPDATE callbacks_callback SET state = 'PENDING', due_at = %(now)s, series = 0, ended_at = NULL
-WHERE state IN ('DELIVERED', 'DEAD')"""
+_REDELIVER = f"""
+UPDATE callbacks_callback c SET state = 'PENDING', due_at = %(now)s, series = 0, ended_at = NULL
+WHERE state IN ('DELIVERED', 'DEAD') AND NOT {_HAS_NEWER}"""  # noqa: S608 - made of constants
 
 
 def _explain_refusal(cursor: psycopg.Cursor[Any], id: uuid.UUID) -> None:
-    row = cursor.execute("SELECT due_at FROM callbacks_callback WHERE id = %s", [id]).fetchone()
+    row = cursor.execute("SELECT state FROM callbacks_callback WHERE id = %s", [id]).fetchone()
     if row is None:
         raise NotFound
-    raise StateConflict("the callback is pending; it is delivered by itself")
+    if row[0] == "PENDING":
+        raise StateConflict("the callback is pending; it is delivered by itself")
+    raise StateConflict("a newer callback of the same task took its place; only the newest is delivered")
 
 
 def redeliver_matching(
@@ -218,8 +234,9 @@ def redeliver_matching(
 
 _REDELIVER_MATCHING = f"""
 WITH found AS MATERIALIZED (
-  SELECT id FROM callbacks_callback
-  WHERE namespace = %(namespace)s AND state = %(state)s AND (%(client)s::text IS NULL OR client = %(client)s::text)
+  SELECT id FROM callbacks_callback c
+  WHERE namespace = %(namespace)s AND state = %(state)s AND NOT {_HAS_NEWER}
+    AND (%(client)s::text IS NULL OR client = %(client)s::text)
     AND (%(low)s::uuid IS NULL OR id >= %(low)s::uuid) AND (%(high)s::uuid IS NULL OR id < %(high)s::uuid)
   ORDER BY id LIMIT %(limit)s FOR UPDATE
 )

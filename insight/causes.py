@@ -173,6 +173,9 @@ CALLBACKS: dict[str, Explanation] = {
         ),
         RECEIVER,
     ),
+    CallbackState.SUPERSEDED: Explanation(
+        Text("A newer callback of the task took this one's place.", "该回调已被同一任务的更新回调取代。"), None
+    ),
 }
 CALLBACK_REFUSED = Explanation(
     Text("The receiver did not take the callback: {error}.", "接收方没有接受回调：{error}。"), RECEIVER

@@ -79,6 +79,7 @@ def document(found: Journey, now: dt.datetime) -> dict[str, Any]:
         "events": [_event(e) for e in found.events],
         "decisions": decisions(found),
         "attempts": [_attempt(a) for a in found.attempts],
+        "callbacks": [_callback(c, newest=c is found.callbacks[-1]) for c in found.callbacks],
         "callbackAttempts": [_delivery(d) for d in found.deliveries],
         "summary": _summary(found.summary(now)),
     }
@@ -177,6 +178,20 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "receivedAt": rfc3339(attempt.received_at),
         "deadlineAt": rfc3339(attempt.deadline_at),
         "endedAt": rfc3339(attempt.ended_at),
+    }
+
+
+def _callback(callback: Callback, *, newest: bool) -> dict[str, Any]:
+    """One message to the caller; of several only the newest is still delivered, whatever the older ones' rows say."""
+    pending = callback.state == CallbackState.PENDING
+    return {
+        "webhookId": f"msg_{callback.id.hex}",
+        "state": CallbackState.SUPERSEDED.value if pending and not newest else callback.state,
+        "attempts": callback.attempts,
+        "createdAt": rfc3339(callback.created_at),
+        "endedAt": rfc3339(callback.ended_at),
+        "nextAttemptAt": rfc3339(callback.due_at) if pending and newest else None,
+        "lastError": callback.last_error,
     }
 
 

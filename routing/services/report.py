@@ -247,7 +247,9 @@ def _keep_late(one: _Reported, body: dict[str, Any], raw: bytes, now: dt.datetim
         facts = dict(zip(_LATE_FACTS, row, strict=True))
         if facts["state"] == TaskState.TIMEOUT:
             told = moves.new_callback(facts, now, state=facts["state"], result=late, error=None, timings={}, late=True)
-            callbacks.create(cursor, [told] if told else [], leased=False, now=clock_now())
+            if told:
+                callbacks.create(cursor, [told], leased=False, now=clock_now())
+                cursor.execute("UPDATE routing_task SET callback_id = %s WHERE id = %s", [told.id, one.task_id])
     endings.publish([one.task_id])
 
 

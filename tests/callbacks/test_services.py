@@ -135,3 +135,34 @@ def test_a_receivers_odd_words_are_kept_as_text() -> None:
     due = made()
     services.finish([tried(due, error="bad\0\ud83d", answer=b"\x00\xff")], clock.now())
     assert "\0" not in row(due)["last_error"]
+
+
+def newer(due: Due) -> Due:
+    return made(subject_id=due.subject_id, id=sibling(due.subject_id), created_at=clock.now() + SECOND)
+
+
+def test_an_older_message_is_superseded_once_a_newer_one_is_there() -> None:
+    older = made()
+    services.finish([tried(older)], clock.now())
+    latest = newer(older)
+    services.finish([tried(latest, status=200, error=None)], clock.now())
+    assert services.claim(clock.now() + 60 * SECOND, 10) == []
+    assert (row(older)["state"], row(older)["due_at"], row(older)["attempts"]) == ("SUPERSEDED", None, 1)
+    assert row(older)["ended_at"] is not None
+
+
+def test_the_newest_message_is_told_although_there_are_older_ones() -> None:
+    older = made()
+    latest = newer(older)
+    services.finish([tried(latest)], clock.now())
+    assert [due.id for due in services.claim(clock.now() + 60 * SECOND, 10)] == [latest.id]
+
+
+def test_a_message_whose_newer_one_came_is_not_begun_anew() -> None:
+    older, client = made(client="c-old", namespace="superseded"), "c-old"
+    services.finish([tried(older, permanent=True)], clock.now())
+    newer(older)
+    with pytest.raises(StateConflict, match="newer"):
+        services.redeliver(older.id, clock.now())
+    assert services.redeliver_matching("superseded", client=client, now=clock.now()) == []
+    assert row(older)["state"] == "DEAD"

@@ -3,6 +3,7 @@ import uuid
 
 import pytest
 
+from callbacks.models import Callback
 from common.errors import NotFound
 from insight.journey import journey, load
 from insight.timeline import timeline
@@ -172,3 +173,13 @@ def test_usage_keeps_to_its_span_and_client(namespace):
     make_task(namespace, client="other")
     assert [r["key"] for r in spend(namespace, "client", client="other")] == ["other"]
     assert spend(namespace, "client", client="shop") == []
+
+
+def test_a_journey_shows_which_callback_a_newer_one_took_the_place_of(namespace):
+    task = make_task(namespace, "FAILED")
+    older = make_callback(task, "PENDING", errors=("HTTP 500",))
+    Callback.objects.filter(id=older.id).update(created_at=NOW - ms(60_000))
+    latest = make_callback(task, "PENDING", errors=("HTTP 500",))
+    shown = journey(task.id, NOW)["callbacks"]
+    assert [one["webhookId"] for one in shown] == [f"msg_{older.id.hex}", f"msg_{latest.id.hex}"]
+    assert [(one["state"], one["nextAttemptAt"] is None) for one in shown] == [("SUPERSEDED", True), ("PENDING", False)]

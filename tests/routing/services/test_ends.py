@@ -6,6 +6,7 @@ from json import loads
 
 import pytest
 
+from callbacks import services as callbacks
 from common import clock
 from common.errors import NotFound, StateConflict
 from common.json import dumps, parse
@@ -204,3 +205,23 @@ def test_a_retry_by_hand_begins_another_round(world: World) -> None:
     assert len({one["id"] for one in callbacks_of(sent.task.task_id)}) == 2
     with pytest.raises(StateConflict):
         retry(sent.task.task_id, "support", later)
+
+
+def test_a_callback_that_a_retry_by_hand_overtook_is_not_told_any_more(world: World) -> None:
+    sent = world.running(callback=CALLBACK)
+    world.settle(sent, GiveUp(TaskState.FAILED, "REJECTED", "no"), failed())
+    retry(sent.task.task_id, "support", clock.now())
+    again = world.send(world.claim(sent.task.task_id))
+    world.settle(again)
+    claimed = callbacks.claim(clock.now() + HOUR, 10_000)
+    first, second = callbacks_of(sent.task.task_id)
+    assert [one.id for one in claimed if one.subject_id == sent.task.task_id] == [second["id"]]
+    assert (first["state"], second["state"]) == ("SUPERSEDED", "PENDING")
+
+
+def test_a_callback_waits_for_its_turn_while_a_retry_by_hand_is_under_way(world: World) -> None:
+    sent = world.running(callback=CALLBACK)
+    world.settle(sent, GiveUp(TaskState.FAILED, "REJECTED", "no"), failed())
+    retry(sent.task.task_id, "support", clock.now())
+    claimed = callbacks.claim(clock.now() + HOUR, 10_000)
+    assert sent.task.task_id in [one.subject_id for one in claimed]
