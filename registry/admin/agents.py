@@ -1,5 +1,6 @@
 """Agents, their revisions, instances and state changes."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin, messages
@@ -17,7 +18,7 @@ from common.clock import now
 from common.errors import ReachError
 from registry.admin.access import TeamsOwn, as_text, author_of
 from registry.models import Agent, Instance, Revision, StateChange
-from registry.services import instances, manifests
+from registry.services import instances, manifests, scoring
 from registry.states import ROUTABLE, InstanceState
 
 STATE_COLOURS = {
@@ -26,6 +27,13 @@ STATE_COLOURS = {
     InstanceState.DEGRADED: "warning",
     InstanceState.OFFLINE: "danger",
 }
+
+
+def misfits_of(agent: Agent, rows: Iterable[Instance]) -> str:
+    """How many of the newest answers of these instances do not fit the declared output schema."""
+    drifts = [one.drift for one in scoring.shown(agent, rows, now()).values()]
+    counts = {"misfits": sum(one.misfits for one in drifts), "answers": sum(one.answers for one in drifts)}
+    return gettext("%(misfits)s of the last %(answers)s") % counts
 
 
 class ReadOnlyInline(TabularInline):
@@ -81,7 +89,7 @@ class AgentAdmin(TeamsOwn):
     inlines = (InstanceInline, RevisionInline)
     fields = readonly_fields = (
         "namespace", "agent_id", "display_name", "owner", "tags", "version", "revision", "external", "maintenance",
-        "warning_list", "manifest_text", "created_at", "updated_at",
+        "warning_list", "misfits", "manifest_text", "created_at", "updated_at",
     )  # fmt: skip
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Agent]:
@@ -98,6 +106,10 @@ class AgentAdmin(TeamsOwn):
         rows = ((w["pointer"], w["message"]) for w in agent.warnings)
         found = format_html_join("", "<li><code>{}</code> {}</li>", rows)
         return format_html("<ul>{}</ul>", found) if found else gettext("none")
+
+    @admin.display(description=_("answers that do not fit the output schema"))
+    def misfits(self, agent: Agent) -> str:
+        return misfits_of(agent, agent.instances.filter(left_at=None))
 
     @admin.display(description=_("manifest"))
     def manifest_text(self, agent: Agent) -> SafeString:
@@ -178,7 +190,8 @@ class InstanceAdmin(TeamsOwn):
     actions = ("take_out",)
     inlines = (StateChangeInline,)
     fields = readonly_fields = (
-        "agent", "instance_id", "implicit", "state", "state_since", "reason", "draining", "invoke_url", "health_url",
+        "agent", "instance_id", "implicit", "state", "state_since", "reason", "misfits", "draining", "invoke_url",
+        "health_url",
         "lookup_url", "networks", "region", "zone", "version", "labels", "cost", "weight", "weight_percent",
         "max_concurrency", "prefer_channel", "heartbeat", "registered_at", "last_heard_at",
     )  # fmt: skip
@@ -189,6 +202,10 @@ class InstanceAdmin(TeamsOwn):
     @display(description=_("state"), label=STATE_COLOURS, ordering="state")
     def shown_state(self, instance: Instance) -> tuple[str, Any]:
         return instance.state, instance.get_state_display()
+
+    @admin.display(description=_("answers that do not fit the output schema"))
+    def misfits(self, instance: Instance) -> str:
+        return misfits_of(instance.agent, [instance])
 
     @admin.action(description=_("Take out at once"), permissions=["change"])
     def take_out(self, request: HttpRequest, queryset: QuerySet[Instance]) -> None:

@@ -7,7 +7,8 @@ from django.urls import reverse
 
 from common.clock import now
 from registry.models import Agent, Audit, Client, Credential, Instance, Membership, Revision
-from registry.services import clients, users
+from registry.services import clients, evidence, users
+from registry.services.evidence import OK, Seen
 
 PASSWORD = "a long password"
 AGENT = "/v1/agents/a1"
@@ -195,3 +196,11 @@ def test_lists_do_not_ask_for_each_row(registered, agent, django_assert_max_num_
     with django_assert_max_num_queries(8):
         browser.get(page("instance"))
     assert Revision.objects.filter(agent=registered).count() == 2
+
+
+def test_an_owner_sees_how_many_answers_do_not_fit(registered):
+    one = registered.instances.get()
+    evidence.called(Seen(one.pk, OK, 5.0, "", now(), fits) for fits in (True, True, False))
+    browser = login("olga", "owner", "team-a", ["*"])
+    for place in (page("agent", "change", registered.pk), page("instance", "change", one.pk)):
+        assert "1 of the last 3" in browser.get(place).content.decode()
