@@ -10,7 +10,7 @@ from common.clock import rfc3339
 from common.errors import NotFound, StateConflict
 from common.signing import new_webhook_secret
 from registry import webhook_secrets
-from registry.credential_cache import CACHE
+from registry.credential_cache import forget_everywhere
 from registry.models import Client, Credential, Namespace
 from registry.services import changes
 from registry.services.audit import Author
@@ -106,7 +106,7 @@ def change(namespace: str, name: str, *, actor: str, now: datetime, ip: str = ""
         if fields != before:
             client.save(update_fields=list(fields))
             _record("client.change", client, Author(actor, now, ip), before=before, after=fields)
-            transaction.on_commit(CACHE.forget_all)
+            transaction.on_commit(forget_everywhere)
             changes.touch(namespace)
     return client
 

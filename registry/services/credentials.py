@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 
 from common.errors import NotFound
 from common.secrets import encrypt, hash_key, new_key
-from registry.credential_cache import CACHE
+from registry.credential_cache import forget_everywhere
 from registry.models import Client, Credential, Namespace
 from registry.principal import AGENT_SCOPES, OPERATOR_SCOPES
 from registry.services import audit, changes
@@ -68,7 +68,7 @@ def revoke(credential_id: int, *, actor: str, now: datetime, ip: str = "") -> No
             row.save(update_fields=["revoked_at"])
             author, name = audit.Author(actor, now, ip), f"credential:{row.access_key}"
             author.did("credential.revoke", name, namespace=row.namespace_id or "")
-            transaction.on_commit(CACHE.forget_all)
+            transaction.on_commit(forget_everywhere)
             if row.namespace_id:
                 changes.touch(row.namespace_id)
 
@@ -95,5 +95,5 @@ def issue(
 def end_after(rows: QuerySet[Credential], at: datetime) -> int:
     """Let good credentials end at that time, or earlier where they already would."""
     open_rows = rows.filter(Q(expires_at=None) | Q(expires_at__gt=at), revoked_at=None)
-    transaction.on_commit(CACHE.forget_all)
+    transaction.on_commit(forget_everywhere)
     return open_rows.update(expires_at=at)

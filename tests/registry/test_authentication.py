@@ -1,4 +1,6 @@
 import json
+import threading
+import time
 import uuid
 from datetime import timedelta
 
@@ -11,7 +13,9 @@ from common import redis, signing
 from common.clock import now
 from common.errors import ReachError
 from registry import attempt_tokens, selectors
+from registry.credential_cache import CredentialCache, KnownCredential
 from registry.models import Client, Credential
+from registry.principal import Principal
 from registry.services import clients, credentials, nonces
 from tests.registry.calls import Api
 
@@ -78,6 +82,42 @@ def test_a_revoked_key_is_refused_at_once(caller, django_capture_on_commit_callb
     assert Api(caller.issued.key)("GET", READ).status_code == 401
 
 
+def _revoke(caller, **by):
+    credentials.revoke(Credential.objects.get(client=caller.client).pk, **by)
+
+
+def _rotate(caller, **by):
+    clients.rotate(caller.client.namespace_id, "shop", overlap_seconds=0, **by)
+
+
+def _narrow(caller, **by):
+    clients.change(caller.client.namespace_id, "shop", abilities=["other.*"], **by)
+
+
+def _limit(caller, **by):
+    clients.change(caller.client.namespace_id, "shop", limits={"ratePerSecond": 1}, **by)
+
+
+def _replace_agents(caller, **by):
+    credentials.for_agent(caller.client.namespace_id, "a1", overlap_seconds=0, **by)
+
+
+@pytest.mark.parametrize("change", [_revoke, _rotate, _narrow, _limit, _replace_agents])
+def test_other_processes_forget_a_changed_credential_at_once(caller, change, django_capture_on_commit_callbacks):
+    elsewhere, read = CredentialCache(seconds=3600), threading.Event()
+    known = KnownCredential(Principal("client", "n", "shop", None, frozenset()), b"", None)
+    elsewhere.get("key", lambda: known)
+    assert elsewhere.hears.wait(10)
+    elsewhere.get("key", lambda: known)
+    with django_capture_on_commit_callbacks(execute=True):
+        change(caller, actor="test", now=now())
+    until = time.monotonic() + 0.2
+    while not read.is_set() and time.monotonic() < until:
+        elsewhere.get("key", lambda: read.set() or known)
+    elsewhere.close()
+    assert read.is_set()
+
+
 def test_an_expired_key_is_refused_even_when_cached(caller):
     assert selectors.credential_by_key(_hash(caller.issued.key), now())
     Credential.objects.filter(client=caller.client).update(expires_at=now() + timedelta(seconds=60))
@@ -95,7 +135,9 @@ def test_keys_are_not_stored_in_clear(caller):
 
 
 def test_a_signature_is_let_in_and_covers_the_query(caller):
-    assert signed(caller.issued, query="b=2&a=1&a=0&x&y=").status_code == 200
+    assert signed(caller.issued, query="limit=2&state=ONLINE&tag=").status_code == 200
+    let_in = signed(caller.issued, query="b=2&a=1&a=0&x&y=")
+    assert (let_in.status_code, "no query parameter b" in let_in.json()["detail"]) == (400, True)
 
 
 def test_what_was_signed_may_not_be_changed(caller):
