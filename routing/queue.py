@@ -45,7 +45,8 @@ class Nudger:
     def nudge(self, ids: Iterable[uuid.UUID]) -> None:
         """Never blocks, never raises."""
         self._ids.extend(map(str, ids))
-        self._filled.set()
+        if not self._filled.is_set():
+            self._filled.set()
         if self._thread is None or not self._thread.is_alive():
             self._start()
 

@@ -1,9 +1,7 @@
 """Django's WSGI handler in a bounded pool of threads, each with its own lasting database connection."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from email.errors import MessageError
 from typing import Any
 
@@ -11,6 +9,7 @@ from django.http import HttpResponse, HttpResponseBase
 
 from common.errors import BadRequest, Internal, NotReady, problem_response
 from common.ids import new_trace_id
+from reach_platform.front.threads import Threads
 from reach_platform.front.types import Answer, Send
 
 log = logging.getLogger(__name__)
@@ -25,7 +24,7 @@ class DjangoPool:
 
     def __init__(self, handler: Handler, *, threads: int, queue: int):
         self._handler = handler
-        self._executor = ThreadPoolExecutor(threads, "django")
+        self._threads = Threads(threads, "django")
         self._room = threads + queue
 
     async def answer(self, environ: dict[str, Any]) -> Answer:
@@ -34,25 +33,25 @@ class DjangoPool:
             raise NotReady("all request threads are busy; try again", retry_after=1)
         self._room -= 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, self._handle, environ)
+            return await self._threads.run(self._handle, environ)
         finally:
             self._room += 1
 
     async def stream(self, answer: Answer, send: Send) -> None:
         """Send a streamed answer; no thread is held while the client reads."""
         assert answer.chunks is not None  # noqa: S101 - for the type checker
-        loop = asyncio.get_running_loop()
         await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
         try:
-            while piece := await loop.run_in_executor(self._executor, _gather, answer.chunks):
+            while piece := await self._threads.run(_gather, answer.chunks):
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         finally:
             if answer.close:
-                await loop.run_in_executor(self._executor, answer.close)
+                await self._threads.run(_close, answer.close)
 
     def close(self) -> None:
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        """Let the threads end once they have nothing more to do."""
+        self._threads.close()
 
     def _handle(self, environ: dict[str, Any]) -> Answer:
         try:
@@ -92,6 +91,10 @@ def _gather(chunks: Iterator[bytes]) -> bytes:
         if size >= PIECE:
             break
     return b"".join(pieces)
+
+
+def _close(close: Callable[[], None]) -> None:
+    close()
 
 
 def _ignore(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:

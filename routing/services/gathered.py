@@ -12,10 +12,16 @@ Made = TypeVar("Made")
 LIMIT = 100
 
 
+def _held_lock() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
 @dataclass(eq=False, slots=True)
 class _Call(Generic[Item, Made]):
     item: Item
-    woken: threading.Event = field(default_factory=threading.Event)
+    woken: threading.Lock = field(default_factory=_held_lock)  # released to wake; an Event costs five times as much
     done: bool = False
     made: Made | None = None
     error: BaseException | None = None
@@ -40,7 +46,7 @@ class Gathered(Generic[Item, Made]):
             self._waiting.append(call)
             leads, self._busy = not self._busy, True
         if not leads:
-            call.woken.wait()
+            call.woken.acquire()
         if not call.done:  # nobody was at work, or the lead was handed on: this call is the first in line
             self._lead()
         if call.error is not None:
@@ -65,6 +71,6 @@ class Gathered(Generic[Item, Made]):
             self._busy = following is not None
         for call in batch:
             call.done = True
-            call.woken.set()
+            call.woken.release()
         if following is not None:
-            following.woken.set()
+            following.woken.release()
