@@ -1,7 +1,7 @@
 """Nudges: "these tasks are due" as Celery messages, sent from a thread so that nobody ever waits for Redis.
 
-Under load ids gather for GATHER_S between two messages (each costs a worker a millisecond or two); an idle platform
-publishes at once.
+Each message costs a worker a millisecond or two, so under load ids gather between two of them: the longer, the more the
+last one carried. An idle platform publishes at once.
 A nudge may be lost: the engine looks for due work each second anyway.
 """
 
@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 
 LIMIT = 20_000  # ids that may wait for the publisher; the oldest are dropped beyond it
 BATCH = 200
-GATHER_S = 0.02  # between two messages of this process
+GATHER_S = 0.01  # after a message of this process, for each id that it carried
+LONGEST_GATHER_S = 0.05
 BREAK_S = 1.0  # after a failed publish nothing is tried for this long
 EXPIRES_S = 60  # an older nudge tells nothing that the poll has not found
 
@@ -40,7 +41,7 @@ class Nudger:
         self._filled = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._published_at = float("-inf")
+        self._next_at = float("-inf")
 
     def nudge(self, ids: Iterable[uuid.UUID]) -> None:
         """Never blocks, never raises."""
@@ -61,7 +62,7 @@ class Nudger:
             self._filled.wait()
             self._filled.clear()
             while self._ids:
-                time.sleep(max(0.0, self._published_at + GATHER_S - time.monotonic()))
+                time.sleep(max(0.0, self._next_at - time.monotonic()))
                 self._publish(self._take())
 
     def _take(self) -> list[str]:
@@ -71,7 +72,7 @@ class Nudger:
         return ids
 
     def _publish(self, ids: list[str]) -> None:
-        self._published_at = time.monotonic()
+        self._next_at = time.monotonic() + min(GATHER_S * len(ids), LONGEST_GATHER_S)
         try:
             self._send(ids)
         except Exception as problem:

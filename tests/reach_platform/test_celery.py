@@ -44,17 +44,15 @@ def test_the_database_connection_outlives_a_job():
 
 
 def test_a_broken_database_connection_does_not(transactional_db):
-    connection.ensure_connection()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_backend_pid()")
-        (backend,) = cursor.fetchone()
-    with psycopg.connect(settings.DATABASE_URL, autocommit=True) as other:
-        other.execute("SELECT pg_terminate_backend(%s)", [backend])
     with pytest.raises(OperationalError), connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
+        cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
     drop_broken_connections()
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
+
+
+def test_a_nudge_needs_no_acknowledgement_and_other_jobs_do():
+    assert {name for name in QUEUES if app.amqp.queues[name].no_ack} == {"dispatch"}
 
 
 def test_a_worker_carries_the_dispatch_engine():
