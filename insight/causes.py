@@ -70,6 +70,13 @@ NOBODY_FREE = Explanation(
     AGENT,
 )
 
+BROKE_OFF = Explanation(
+    Text(
+        "A worker broke off each time it took the task up, before anything was sent, so the platform gave it up.",
+        "每次取出该任务时工作进程都异常中断，请求从未发出，平台已放弃该任务。",
+    ),
+    PLATFORM,
+)
 ERRORS: dict[str, Explanation] = {
     TaskError.TIMEOUT: Explanation(
         Text("{agent} did not finish within the time allowed.", "{agent} 未能在规定时间内完成。"), AGENT
@@ -197,6 +204,7 @@ NEXT: dict[str, Text] = {
 }
 # Why an instance is passed over: the codes of routing.filters, and of a choice that found nobody.
 REASONS: dict[str, Text] = {
+    "BROKE_OFF": Text("a worker broke off when it took it up", "工作进程处理时异常中断"),
     "NO_INSTANCE": Text("no instance is registered for it", "没有为它注册的实例"),
     "NOT_PINNED": Text("the caller asked for another agent", "调用方指定了别的智能体"),
     "TAGS": Text("it lacks a tag that is asked for", "缺少所要求的标签"),

@@ -111,6 +111,7 @@ def facts(found: Journey) -> Facts:
         not_before=task.not_before,
         waits_for=found.waits_for if task.state in OPEN else None,
         degraded_by=_degraded_by(found.body),
+        strikes=(task.error_details or {}).get("strikes", 0) if task.completed_at is None else 0,
         late=bool(found.body and found.body.late),
         callback=callback.state if callback else "NONE",
         callback_tries=callback.attempts if callback else 0,

@@ -25,6 +25,7 @@ class Facts:
     waits_for: str | None = None
     degraded_by: str | None = None
     late: bool = False
+    strikes: int = 0  # of a task that was given up for them
     callback: str = "NONE"
     callback_tries: int = 0
     callback_due: dt.datetime | None = None
@@ -91,6 +92,8 @@ def _nobody_free(reasons: str) -> Text:
 
 def _error(code: str, facts: Facts) -> tuple[Text, str | None]:
     found = ERRORS[code]
+    if facts.strikes and code == TaskError.INTERNAL_ERROR:
+        return causes.BROKE_OFF.text, causes.BROKE_OFF.side
     text = _fill(found.text, facts.agent)
     # the code MAYBE_RAN says it already, and who cancelled or ran out of money has no use for it
     silent = code in (TaskError.MAYBE_RAN, TaskError.BUDGET_EXHAUSTED, TaskError.LOOP_DETECTED)

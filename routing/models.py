@@ -111,6 +111,7 @@ class Task(models.Model):
     attempts = models.SmallIntegerField(_("attempts"), default=0)
     max_attempts = models.SmallIntegerField(_("attempts allowed"))
     round = models.SmallIntegerField(default=1)  # raised by a retry by hand
+    strikes = models.SmallIntegerField(default=0, db_default=0)  # times that taking it up broke off before an attempt
     agent_id = models.CharField(_("agent"), max_length=128, null=True)
     instance_id = models.CharField(_("instance"), max_length=128, null=True)
     idempotency_key = models.CharField(max_length=512)

@@ -14,6 +14,8 @@ from common.backoff import delay_ms
 from routing.states import Certainty, TaskError, TaskState
 from routing.trip import Await, Decision, GiveUp, Outcome, Retry, Succeed
 
+LEAST_STRIKES = 3
+GAVE_UP_MESSAGE = "Taking it up broke off {} times before it could be sent; the platform gave it up."
 _EARLY = dt.timedelta(milliseconds=50)  # a timer and the clock need not agree to the millisecond
 _TIME = frozenset({TaskError.TIMEOUT, TaskError.EXPIRED, TaskError.NO_INSTANCE, TaskError.BUDGET_BELOW_SLA})
 
@@ -58,6 +60,14 @@ def decide(
         return _give_up_unsure(outcome, code)
     at = now + _wait(outcome, task.attempts, route, rand)
     return Retry(at, code) if at < task.deadline_at else _give_up(outcome, code, worth_it)
+
+
+def is_hopeless(strikes: int, max_attempts: int) -> bool:
+    """Whether a task that was taken up in vain so often is given up.
+
+    A process may die while it holds a task that did it no harm: whatever the attempts allowed, twice is forgiven.
+    """
+    return strikes >= max(max_attempts, LEAST_STRIKES)
 
 
 def end_state(code: TaskError) -> TaskState:

@@ -42,6 +42,7 @@ class Claimed:
     seq: int
     attempts: int  # attempts used so far
     max_attempts: int
+    strikes: int  # times that taking it up broke off before an attempt
     round: int
     idempotency_key: str
     created_at: dt.datetime

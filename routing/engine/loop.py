@@ -17,7 +17,7 @@ from typing import Any
 
 import uvloop
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, OperationalError
 
 from callbacks.deliverer import Deliverer
 from common import clock
@@ -32,6 +32,7 @@ from routing.engine.secrets import SecretsCache
 from routing.engine.slots import Slots
 from routing.engine.trip import Trips
 from routing.loads import Loads
+from routing.policy import is_hopeless
 from routing.services import workers
 from routing.services.claim import claim
 from routing.trip import Claimed
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 
 DATABASE_THREADS = 5
 FAREWELL_S = 5.0
+BROKE_OFF, BROKEN_WAIT = "BROKE_OFF", dt.timedelta(seconds=5)  # a trip that broke is tried again after so long
 
 
 class Engine:
@@ -142,17 +144,25 @@ class Engine:
     async def _trip(self, task: Claimed) -> None:
         try:
             await self._trips.run(task)
+        except (OperationalError, InterfaceError) as error:
+            log.warning("a trip broke off: %s", type(error).__name__, extra={"taskId": str(task.task_id)})
+            await self._let_go(task, strikes=0)
         except Exception:
             log.exception("a trip broke off", extra={"taskId": str(task.task_id)})
-            await self._let_go(task)
+            await self._let_go(task, strikes=1)
         finally:
             self._give_back(1)
             self._look_if_room((task.namespace, task.ability))
 
-    async def _let_go(self, task: Claimed) -> None:
-        """A trip that broke before its attempt was on record is for the next look; after that the sweep ends it."""
+    async def _let_go(self, task: Claimed, strikes: int) -> None:
+        """A trip that broke before its attempt was on record is for the next look, or ends the task in the end; after
+        that the sweep ends it."""
         try:
-            await self._batches.put_back.do((task.task_id, clock.now() + dt.timedelta(seconds=5), None))
+            if strikes and is_hopeless(task.strikes + strikes, task.max_attempts):
+                await self._trips.give_up(task, task.strikes + strikes)
+                return
+            detail = {"reason": BROKE_OFF, "strikes": strikes} if strikes else None
+            await self._batches.put_back.do((task.task_id, clock.now() + BROKEN_WAIT, detail))
         except Exception:
             log.exception("a task could not be put back")
 

@@ -24,7 +24,7 @@ from routing.engine.batches import Batches
 from routing.engine.request import Request, ask_of, read, timeout_ms
 from routing.engine.slots import Slots
 from routing.filters import LASTING
-from routing.policy import RouteFacts, TaskFacts, decide, end_state
+from routing.policy import GAVE_UP_MESSAGE, RouteFacts, TaskFacts, decide, end_state
 from routing.services.receipt import Receipt
 from routing.snapshot import Ability, RouteView
 from routing.states import Certainty, TaskError, TaskState
@@ -173,6 +173,12 @@ class Trips:
             await self._until_recorded(lambda: self._batches.put_back.do((task.task_id, due_at, detail)))
             return
         await self._settle(Settlement(task.task_id, 0, give_up, None, now, worker=self._boot_id))
+
+    async def give_up(self, task: Claimed, strikes: int) -> None:
+        """End a task that was taken up in vain too often."""
+        message = GAVE_UP_MESSAGE.format(strikes)
+        give_up = GiveUp(TaskState.FAILED, TaskError.INTERNAL_ERROR, message, details={"strikes": strikes})
+        await self._settle(Settlement(task.task_id, 0, give_up, None, clock.now(), worker=self._boot_id))
 
     async def _receive(self, prepared: Prepared, outcome: Outcome) -> None:
         """The agent has it and works on its own: nothing is held here any more."""

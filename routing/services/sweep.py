@@ -12,7 +12,7 @@ from typing import Any
 from common.database import hot_cursor, robust
 from routing import queue
 from routing.policy import RouteFacts, decide
-from routing.services import moves, workers
+from routing.services import crashes, moves, workers
 from routing.services.facts import AttemptFacts, route_facts, task_facts
 from routing.services.moves import Ending, Match, Move
 from routing.services.observe import Ended, observe
@@ -59,7 +59,7 @@ class Swept:
 def sweep(now: dt.datetime, node: str | None = None) -> Swept:
     """End what is overdue, close attempts whose time is over, take over from dead workers."""
     swept = Swept()
-    swept.given_back = _repeat(lambda: _give_back(now))
+    swept.given_back = _repeat(lambda: _give_back(now, node))
     swept.lost = _repeat(lambda: _close_lost(now, node))
     swept.timed_out = _repeat(lambda: _close_unanswered(now, node))
     _repeat(lambda: _end_overdue(now, node, swept))
@@ -123,9 +123,12 @@ def _close_lost(now: dt.datetime, node: str | None) -> int:
     return _close(found, _worker_died, now, node)
 
 
-def _give_back(now: dt.datetime) -> int:
+def _give_back(now: dt.datetime, node: str | None) -> int:
     dead = workers.dead()
-    back = workers.give_back(dead, now, LIMIT) if dead else []
+    if not dead:
+        return 0
+    crashes.end_hopeless(dead, now, node, LIMIT)
+    back = workers.give_back(dead, now, LIMIT, died=True)
     queue.nudge(back)
     return len(back)
 

@@ -19,7 +19,8 @@ WITH given AS (SELECT * FROM {unnest(_COLUMNS)}), locked AS MATERIALIZED (
     AND (%(boot)s::uuid IS NULL OR t.worker = %(boot)s::uuid)
   ORDER BY t.id FOR UPDATE
 ), back AS (
-  UPDATE routing_task t SET waiting = true, due_at = g.due_at, seq = t.seq + (g.detail IS NOT NULL)::int
+  UPDATE routing_task t SET waiting = true, due_at = g.due_at, seq = t.seq + (g.detail IS NOT NULL)::int,
+    strikes = t.strikes + coalesce((g.detail::jsonb ->> 'strikes')::int, 0)
   FROM given g JOIN locked l ON l.id = g.id WHERE t.id = g.id AND t.id = ANY(%(id)s::uuid[])
   RETURNING t.id, t.seq, t.state, t.created_at, g.detail
 ), event AS (
@@ -41,8 +42,8 @@ def put_back(
 ) -> set[uuid.UUID]:
     """Let claimed tasks wait until their new due time; returns those that were still held.
 
-    A detail, {"reason", "decision"}, writes a WAITING event: give it only when the reason differs from the last one's
-    (`Claimed.waited_for`).
+    A detail, {"reason", "decision"} or {"reason", "strikes"}, writes a WAITING event: give it
+    only when the reason differs from the last one's (`Claimed.waited_for`).
     `boot_id` limits it to what this worker holds.
     """
     values = {"boot": boot_id, "node": node or here(), "now": now or clock_now()}

@@ -38,9 +38,18 @@ WITH held AS MATERIALIZED (
   SELECT id FROM routing_task WHERE worker = ANY(%(boots)s::uuid[]) AND outcome IS NULL AND NOT waiting
     AND state IN ('RECEIVED', 'RETRY_WAIT')
   ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+), back AS (
+  UPDATE routing_task t SET waiting = true, due_at = least(t.due_at, %(now)s),
+    strikes = t.strikes + %(died)s::bool::int, seq = t.seq + %(died)s::bool::int
+  FROM held WHERE t.id = held.id AND t.id = ANY (ARRAY(SELECT id FROM held))
+  RETURNING t.id, t.seq, t.state, t.strikes, t.created_at
+), noted AS (
+  INSERT INTO routing_event (task_id, seq, at, event, from_state, to_state, node, elapsed_ms, detail)
+  SELECT id, seq, %(now)s, 'WORKER_LOST', state, state, %(node)s,
+    least(extract(epoch FROM %(now)s - created_at) * 1000, 2147483647), jsonb_build_object('strikes', strikes)
+  FROM back WHERE %(died)s::bool
 )
-UPDATE routing_task t SET waiting = true, due_at = least(t.due_at, %(now)s)
-FROM held WHERE t.id = held.id AND t.id = ANY (ARRAY(SELECT id FROM held)) RETURNING t.id"""
+SELECT id FROM back"""
 
 
 class Contact:
@@ -100,8 +109,12 @@ def dead() -> list[uuid.UUID]:
 
 
 @robust(patience=2.0)
-def give_back(boot_ids: list[uuid.UUID], at: dt.datetime, limit: int = 500) -> list[uuid.UUID]:
-    """Let the tasks that these workers claimed and did not send wait again, at most `limit`; returns them."""
+def give_back(boot_ids: list[uuid.UUID], at: dt.datetime, limit: int = 500, *, died: bool = False) -> list[uuid.UUID]:
+    """Let the tasks that these workers claimed and did not send wait again, at most `limit`; returns them.
+
+    That the workers `died` over them counts one strike on each, and is an event of its journey.
+    """
+    values = {"boots": boot_ids, "now": at, "limit": limit, "died": died, "node": here()}
     with hot_cursor() as cursor:
-        cursor.execute(_GIVE_BACK, {"boots": boot_ids, "now": at, "limit": limit})
+        cursor.execute(_GIVE_BACK, values)
         return [row[0] for row in cursor.fetchall()]

@@ -1,6 +1,7 @@
 """What the engine does when the database goes away, and when it is stuck."""
 
 import asyncio
+import datetime as dt
 import time
 from types import SimpleNamespace
 
@@ -8,6 +9,8 @@ import pytest
 from aiohttp import web
 from django.db import connection
 
+from common import clock
+from insight.journey import journey
 from routing.engine.keeper import STUCK_BATCH_S, STUCK_S, Watchdog
 from routing.policy import decide
 from tests.routing.engine.local import Received
@@ -59,6 +62,18 @@ def test_an_outcome_that_breaks_its_handler_ends_the_attempt(engine, town, monke
     engine.claim([task_id])
     [row] = town.ended(task_id)
     assert (row["state"], row["error_code"]) == ("FAILED", "UNREACHABLE")
+
+
+def test_a_task_whose_preparation_breaks_each_time_is_given_up(engine, town, monkeypatch):
+    monkeypatch.setattr("routing.engine.trip.choose", lambda *_: 1 / 0)
+    monkeypatch.setattr("routing.engine.loop.BROKEN_WAIT", dt.timedelta(0))
+    task_id = town.submit(retry={"maxAttempts": 1})
+    engine.claim([task_id])
+    [row] = town.ended(task_id)
+    assert (row["state"], row["error_code"], row["attempts"]) == ("FAILED", "INTERNAL_ERROR", 0)
+    document = journey(task_id, clock.now())
+    assert [event["event"] for event in document["events"]] == ["RECEIVED", "WAITING", "WAITING", "FAILED"]
+    assert document["summary"]["side"] == "platform"
 
 
 def test_no_transaction_is_open_while_an_agent_works(engine, town):

@@ -1,10 +1,13 @@
 """Cancelling, sweeping, retrying by hand: how tasks end other than by an answer, and begin again."""
 
 import datetime as dt
+import subprocess
+import sys
 import uuid
 from json import loads
 
 import pytest
+from django.db import connection
 
 from callbacks import services as callbacks
 from common import clock
@@ -225,3 +228,72 @@ def test_a_callback_waits_for_its_turn_while_a_retry_by_hand_is_under_way(world:
     retry(sent.task.task_id, "support", clock.now())
     claimed = callbacks.claim(clock.now() + HOUR, 10_000)
     assert sent.task.task_id in [one.subject_id for one in claimed]
+
+
+def taken_up_and_killed(world: World, task_id: uuid.UUID, times: int) -> None:
+    for _ in range(times):
+        boot = uuid.uuid4()
+        world.claim(task_id, boot=boot)
+        lapse(boot)
+        sweep.sweep(clock.now())
+
+
+def test_a_task_that_kills_whoever_takes_it_up_ends_after_three_times(world: World) -> None:
+    task_id = world.accept(callback=CALLBACK, retry={"maxAttempts": 1}).task_id
+    taken_up_and_killed(world, task_id, 2)
+    assert (task(task_id)["state"], task(task_id)["waiting"]) == ("RECEIVED", True)
+    taken_up_and_killed(world, task_id, 1)
+    row = task(task_id)
+    assert (row["state"], row["error_code"], row["attempts"]) == ("FAILED", "INTERNAL_ERROR", 0)
+    assert "3 times" in row["error_message"]
+    assert events(task_id) == ["RECEIVED", "WORKER_LOST", "WORKER_LOST", "FAILED"]
+    assert len(callbacks_of(task_id)) == 1
+
+
+def test_a_task_with_more_attempts_allowed_is_taken_up_as_often(world: World) -> None:
+    task_id = world.accept().task_id
+    rows("UPDATE routing_task SET max_attempts = 5 WHERE id = %s RETURNING 1", task_id)
+    taken_up_and_killed(world, task_id, 4)
+    assert task(task_id)["state"] == "RECEIVED"
+    taken_up_and_killed(world, task_id, 1)
+    assert task(task_id)["state"] == "FAILED"
+
+
+def test_a_worker_that_says_farewell_strikes_nobody(world: World) -> None:
+    held = world.claim(world.accept().task_id)
+    workers.renew(world.boot, 1)
+    workers.farewell(world.boot)
+    assert (task(held.task_id)["strikes"], events(held.task_id)) == (0, ["RECEIVED"])
+
+
+def test_a_retry_by_hand_forgives_the_strikes(world: World) -> None:
+    task_id = world.accept().task_id
+    taken_up_and_killed(world, task_id, 3)
+    retry(task_id, "support", clock.now())
+    assert (task(task_id)["state"], task(task_id)["strikes"]) == ("RECEIVED", 0)
+
+
+KILLED = """
+import os, sys, uuid, django
+django.setup()
+from django.db import connections
+connections["default"].settings_dict["NAME"] = sys.argv[1]
+from common import clock
+from routing.services import workers
+from routing.services.claim import claim
+boot = uuid.UUID(sys.argv[2])
+workers.renew(boot, 1)
+assert claim([uuid.UUID(sys.argv[3])], boot, 1, clock.now())
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_process_that_is_killed_with_a_task_in_hand_counts_as_a_strike(world: World) -> None:
+    task_id, boot = world.accept().task_id, uuid.uuid4()
+    name = connection.settings_dict["NAME"]
+    ended = subprocess.run([sys.executable, "-c", KILLED, name, str(boot), str(task_id)], check=False, timeout=60)
+    assert ended.returncode == -9
+    assert task(task_id)["worker"] == boot
+    rows("UPDATE routing_worker SET expires_at = now() - interval '1 minute' WHERE boot_id = %s RETURNING 1", boot)
+    sweep.sweep(clock.now())
+    assert (task(task_id)["waiting"], task(task_id)["strikes"]) == (True, 1)
