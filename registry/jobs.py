@@ -1,12 +1,16 @@
 """The registry's jobs: each safe to run twice, on time or late."""
 
 from datetime import timedelta
+from typing import Any
 
 from celery import shared_task
+from celery.signals import worker_shutdown
 from django.conf import settings
 
 from common.clock import now
 from registry.services import firings, judging, nonces, probing, scoring, silence
+
+HOOKS_DRAIN_S = 10.0  # as long as a receiver may take
 
 
 @shared_task(name="registry.jobs.check_heartbeats")
@@ -47,3 +51,9 @@ def fire_hooks() -> None:
 def sweep_hooks() -> None:
     """Give up firings that were begun and never reported, and forget old ones."""
     firings.sweep(now(), timedelta(days=settings.REACH_RETENTION_DAYS))
+
+
+@worker_shutdown.connect
+def finish_hooks(**_: Any) -> None:
+    """Whoever is being told just now is not told again after the restart."""
+    firings.stop(HOOKS_DRAIN_S)

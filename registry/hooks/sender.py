@@ -77,6 +77,11 @@ class Sender:
         """Wait until nothing is under way and all results are kept; False if that takes longer."""
         return bool(self._run(self._until_idle(timeout_s)).result())
 
+    def drain(self, timeout_s: float) -> bool:
+        """Let what is under way come to its end, and claim no more; False if that takes longer."""
+        self._more = lambda _: None
+        return self.idle(timeout_s)
+
     def stop(self) -> None:
         """Drop what is under way; its leases run out by themselves."""
         self._run(self._close()).result(5)

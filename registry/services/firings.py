@@ -132,10 +132,12 @@ def running_sender() -> Sender:
     return _sender
 
 
-def stop() -> None:
-    """End this process's sender; what it took becomes due again by itself."""
+def stop(drain_s: float = 0.0) -> None:
+    """End this process's sender, after what it is about to tell if that takes no longer; what it leaves becomes due
+    again by itself."""
     global _sender
     if _sender is not None:
+        _sender.drain(drain_s)
         _sender.stop()
         _sender = None
 

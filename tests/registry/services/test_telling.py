@@ -210,6 +210,20 @@ def test_a_backlog_is_told_without_waiting_for_the_next_tick(row, receiver):
     assert HookFiring.objects.filter(hook=issued.hook, state="DELIVERED").count() == 13
 
 
+def test_a_worker_that_stops_finishes_what_it_is_telling_and_takes_no_more(row, receiver):
+    here = receiver()
+    here.status = None
+    issued = hook_of(row, here.url)
+    for number in range(6):
+        alert(row, number)
+    firings.tick(now())
+    here.wait(4)
+    threading.Timer(0.2, here.go.set).start()
+    firings.stop(drain_s=10)
+    rows = HookFiring.objects.filter(hook=issued.hook)
+    assert [rows.filter(state=state).count() for state in ("DELIVERED", "PENDING")] == [4, 2]
+
+
 def test_a_command_hook_gets_the_event_on_standard_input(row, settings, tmp_path):
     note = tmp_path / "event"
     text = "import sys; open(sys.argv[1], 'w').write(sys.stdin.read())"
