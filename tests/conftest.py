@@ -1,7 +1,9 @@
 """A real PostgreSQL and Redis for every test run: those of the environment, else embedded ones of the run's own."""
 
 import os
+import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +56,18 @@ DatabaseCreation._destroy_test_db = drop_with_its_sessions  # type: ignore[attr-
 def pytest_configure(config: pytest.Config) -> None:
     if EMBEDDED:
         config.pluginmanager.register(EMBEDDED, "embedded-servers")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """What watches the database in the background must not do so when a test no longer lets anyone at it."""
+    _stop_watching()
+    try:
+        return (yield)
+    finally:
+        _stop_watching()
+
+
+def _stop_watching() -> None:
+    if snapshots := sys.modules.get("routing.snapshot.cache"):
+        snapshots.close()

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 CHANNEL = "changes"
 MIN_POLL_S = 0.1
+LONGEST_LOOK_S = 5.0
 
 
 class Cache:
@@ -68,6 +69,14 @@ class Cache:
             elif newest > snapshot.version:
                 self.at_least(namespace, newest)
 
+    def close(self) -> None:
+        """Know nothing, and leave the database alone until the next use."""
+        with self._starting:
+            watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.stop()
+        self._snapshots.clear()
+
     def is_old(self, namespace: object, version: object) -> bool:
         snapshot = self._snapshots.get(namespace) if isinstance(namespace, str) else None
         return snapshot is not None and isinstance(version, int) and version > snapshot.version
@@ -87,18 +96,32 @@ class Watcher(threading.Thread):
         super().__init__(name="snapshots", daemon=True)
         self._cache = cache
         self._look = threading.Event()
+        self._stopping = threading.Event()
 
     def run(self) -> None:
-        broadcast.Listener([CHANNEL], self._heard, self._look.set).start()
-        while True:
+        listener = broadcast.Listener([CHANNEL], self._heard, self._look.set)
+        listener.start()
+        while not self._stopping.is_set():
             self._look.wait(poll_s())
             self._look.clear()
-            try:
-                close_old_connections()
-                self._cache.refresh()
-            except Exception as problem:  # the snapshots at hand serve on
-                log.warning("snapshots are not refreshed: %s", problem)
-                connection.close()
+            if not self._stopping.is_set():
+                self._refresh()
+        listener.stop()
+        connection.close()
+
+    def stop(self) -> None:
+        """End it; a look that is under way is finished first."""
+        self._stopping.set()
+        self._look.set()
+        self.join(LONGEST_LOOK_S)
+
+    def _refresh(self) -> None:
+        try:
+            close_old_connections()
+            self._cache.refresh()
+        except Exception as problem:  # the snapshots at hand serve on
+            log.warning("snapshots are not refreshed: %s", problem)
+            connection.close()
 
     def _heard(self, _channel: str, message: object) -> None:
         if isinstance(message, dict) and self._cache.is_old(message.get("namespace"), message.get("version")):
@@ -140,3 +163,8 @@ def known_version(namespace: str) -> int | None:
 def forget(namespace: str) -> None:
     """Read the namespace anew at its next use."""
     _cache.forget(namespace)
+
+
+def close() -> None:
+    """Stop watching for changes, and know no namespace, until the next use."""
+    _cache.close()

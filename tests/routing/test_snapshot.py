@@ -165,3 +165,17 @@ def test_the_poll_reloads_what_changed_and_drops_what_is_gone(cache, loader, mon
     cache.refresh()
     assert (cache.current("same").version, cache.current("changed").version) == (1, 2)
     assert loader.loads == 4
+
+
+def test_a_closed_cache_leaves_the_database_alone_until_its_next_use(loader, monkeypatch):
+    looks, cache = threading.Event(), Cache(loader)
+    monkeypatch.setattr("routing.snapshot.cache.poll_s", lambda: 0.01)
+    monkeypatch.setattr(cache, "refresh", looks.set)
+    cache.at_least("n", 1)
+    assert looks.wait(10)
+    cache.close()
+    looks.clear()
+    assert not looks.wait(0.2)
+    cache.at_least("n", 1)
+    assert looks.wait(10)
+    cache.close()
