@@ -36,16 +36,24 @@ class Registration:
         self._addresses = {f"{name}Url": f"{agent_url}/reach/{name}" for name in ("invoke", "health", "lookup")}
 
     async def keep(self) -> None:
-        """Register and send heartbeats for ever; start again with the registration whenever something fails."""
+        """Register and send heartbeats for ever; start again with the registration whenever something fails.
+
+        A platform that is not there is waited for; the same trouble is told once, however long it lasts.
+        """
+        trouble = ""
         while True:
             try:
-                pause_ms, registered = await self._register(), True
+                pause_ms, registered, trouble = await self._register(), True, ""
                 while registered:
                     await asyncio.sleep(pause_ms / 1000)
                     beat = await self._call("POST", f"{self._instance}/heartbeat", json=self._state())
                     pause_ms, registered = beat.get("nextHeartbeatMs", pause_ms), beat.get("registered", True)
             except (aiohttp.ClientError, TimeoutError) as error:
-                log("registration.failed", error=str(error))
+                away = isinstance(error, aiohttp.ClientConnectionError | TimeoutError)
+                now = "waiting for the platform" if away else str(error)
+                if now != trouble:
+                    log("platform.away" if away else "registration.failed", error=str(error))
+                trouble = now
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def leave(self) -> None:

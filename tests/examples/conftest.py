@@ -26,8 +26,12 @@ class Program:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self.url = json.loads(self.line())["url"]
+
+    def line(self) -> str:
+        """The next line that it prints."""
         assert self.process.stdout
-        self.url = json.loads(self.process.stdout.readline())["url"]
+        return self.process.stdout.readline()
 
     def stop(self) -> int:
         self.process.terminate()
@@ -37,7 +41,7 @@ class Program:
 class PlatformDouble:
     """Answers like the platform's agent endpoints and keeps (method, path) of every request, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.requests: list[tuple[str, str]] = []
         self.arrived = threading.Condition()
         self.registered = True
@@ -57,7 +61,7 @@ class PlatformDouble:
             def log_message(self, *_: object) -> None:
                 """Keep the test output quiet."""
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -66,6 +70,10 @@ class PlatformDouble:
             self.requests.append((method, path))
             self.arrived.notify_all()
         return {"heartbeatIntervalMs": 20, "nextHeartbeatMs": 20, "registered": self.registered}
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
 
     def wait_for(self, method: str, suffix: str, times: int = 1) -> None:
         """Wait until requests of this method and path ending have come in; fail after 10 seconds."""
@@ -96,5 +104,4 @@ def start() -> Iterator[Callable[..., Program]]:
 def platform_double() -> Iterator[PlatformDouble]:
     double = PlatformDouble()
     yield double
-    double.server.shutdown()
-    double.server.server_close()
+    double.close()

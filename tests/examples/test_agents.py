@@ -1,4 +1,7 @@
 import datetime
+import json
+import socket
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -95,6 +98,19 @@ def test_an_agent_registers_beats_and_leaves_on_sigterm(start: Start, platform_d
         ("PUT", "/v1/agents/summariser/instances/one"),
     ]
     assert platform_double.requests[-1] == ("DELETE", "/v1/agents/summariser/instances/one")
+
+
+def test_a_platform_that_is_not_there_yet_is_waited_for_and_told_of_once(start: Start) -> None:
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        port = place.getsockname()[1]
+    agent = start(SUMMARISER, REACH_URL=f"http://127.0.0.1:{port}", REACH_KEY="k", AGENT_INSTANCE_ID="one")
+    assert json.loads(agent.line())["event"] == "platform.away"
+    time.sleep(2.5)  # two more tries
+    double = PlatformDouble(port)
+    double.wait_for("PUT", "/instances/one")
+    assert json.loads(agent.line())["event"] == "registered"
+    double.close()
 
 
 def test_a_lost_registration_is_made_again(start: Start, platform_double: PlatformDouble) -> None:
