@@ -3,10 +3,12 @@
 from django.urls import include, path
 
 from insight import api
+from insight.agent_api import AgentStats
 
 v1 = [
     path("tasks/<str:task_id>/journey", api.JourneyView.as_view(), name="task-journey"),
     path("traces/<str:trace_id>", api.TraceView.as_view(), name="trace"),
+    path("agents/<agent_id:agent_id>/stats", AgentStats.as_view(), name="agent-stats"),
     path("usage", api.UsageView.as_view(), name="usage"),
 ]
 

@@ -1,17 +1,16 @@
 """Looking things up for the API's answers: one namespace, newest or in order, a page at a time."""
 
 import uuid
-from collections.abc import Iterable
-from itertools import groupby
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, QuerySet, Window
+from django.db.models.functions import RowNumber
 
 from common.errors import NotFound
 from registry.models import (
     Agent,
     Audit,
-    Capability,
     Client,
     Credential,
     Hook,
@@ -48,11 +47,14 @@ def instances(found: Agent, *, left: bool = False) -> QuerySet[Instance]:
     return rows if left else rows.filter(left_at=None)
 
 
-def newest_changes(found: Agent) -> dict[int, list[StateChange]]:
+def newest_changes(rows: Collection[Instance]) -> dict[int, list[StateChange]]:
     """The newest state changes by instance, in one query."""
-    rows = StateChange.objects.filter(instance__agent=found).order_by("instance_id", "-at", "-id")
-    grouped = groupby(rows.iterator(chunk_size=500), key=lambda change: change.instance_id)
-    return {instance_id: list(changes)[:CHANGES_SHOWN] for instance_id, changes in grouped}
+    place = Window(RowNumber(), partition_by=F("instance_id"), order_by=("-at", "-id"))
+    changes = StateChange.objects.filter(instance__in=rows).annotate(place=place).filter(place__lte=CHANGES_SHOWN)
+    found: dict[int, list[StateChange]] = {}
+    for change in changes.order_by("instance_id", "-at", "-id"):
+        found.setdefault(change.instance_id, []).append(change)
+    return found
 
 
 def revisions(found: Agent, *, before: int | None) -> QuerySet[Revision]:
@@ -71,24 +73,6 @@ def newest_scopes(rows: Iterable[Client]) -> dict[int, list[str]]:
     """The scopes of each client's newest key, in one query."""
     keys = Credential.objects.filter(client__in=list(rows)).order_by("id")
     return {client_id: scopes for client_id, scopes in keys.values_list("client_id", "scopes") if client_id}
-
-
-def capabilities(namespace: str, *, words: str | None, tag: str | None, after: int | None) -> QuerySet[Capability]:
-    """What agents in the namespace declare; each of the words must stand in a name, a description or a tag."""
-    rows = Capability.objects.filter(agent__namespace=namespace, agent__deleted_at=None)
-    rows = rows.select_related("agent").defer("agent__manifest", "agent__warnings")
-    if tag:
-        rows = rows.filter(agent__tags__contains=[tag])
-    for word in (words or "").split():
-        rows = rows.filter(
-            Q(name__icontains=word)
-            | Q(description__icontains=word)
-            | Q(agent__display_name__icontains=word)
-            | Q(agent__agent_id__icontains=word)
-            | Q(agent__tags__contains=[word])
-        )
-    rows = rows.order_by("id")
-    return rows if after is None else rows.filter(id__gt=after)
 
 
 def hook(namespace: str, hook_id: uuid.UUID) -> Hook:

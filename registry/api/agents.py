@@ -178,8 +178,8 @@ class Health(RegistryView):
     def get(self, request: Request, agent_id: str) -> Response:
         require_agent(request, agent_id)
         found = queries.agent(namespace_of(request), agent_id)
-        changes = queries.newest_changes(found)
         rows = list(queries.instances(found, left=True))
+        changes = queries.newest_changes(rows)
         shown = scoring.shown(found, rows, now())
         return Response({
             "agentId": agent_id,
