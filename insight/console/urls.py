@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path
 from django.views.i18n import set_language
 
-from insight.console import actions, views
+from insight.console import actions, catalog, views
 
 app_name = "console"
 
@@ -12,6 +12,9 @@ urlpatterns = [
     path("", views.task_list, name="tasks"),
     path("tasks/<str:task_id>/", views.task_page, name="task"),
     path("tasks/<str:task_id>/<str:action>", actions.act, name="act"),
+    path("catalog/", catalog.browse, name="catalog"),
+    path("catalog/ability/", catalog.ability, name="ability"),
+    path("agents/<str:namespace>/<str:agent_id>/", catalog.agent, name="agent"),
     path("login/", views.Login.as_view(), name="login"),
     path("logout/", LogoutView.as_view(next_page="console:login"), name="logout"),
     path("language/", set_language, name="language"),

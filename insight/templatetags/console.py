@@ -12,10 +12,11 @@ from django.utils.translation import gettext as _
 from callbacks.models import CallbackState
 from common.clock import parse_time, rfc3339
 from insight.causes import reason_words
+from registry.states import InstanceState
 from routing.states import Certainty, TaskState
 
 register = template.Library()
-_STATES = {**dict(CallbackState.choices), **dict(TaskState.choices)}
+_STATES = {**dict(CallbackState.choices), **dict(TaskState.choices), **dict(InstanceState.choices)}
 
 
 @register.filter
@@ -43,6 +44,24 @@ def duration(ms: int | float | None) -> str:
         return _("%(m)s min %(s)s s") % {"m": minutes, "s": seconds}
     hours, minutes = divmod(minutes, 60)
     return _("%(h)s h %(m)s min") % {"h": hours, "m": minutes}
+
+
+@register.filter
+def share(value: float | None) -> str:
+    """A factor from 0 to 1."""
+    return "–" if value is None else f"{value:.2f}"
+
+
+@register.filter
+def percent(value: float | None) -> str:
+    """The same in per cent."""
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+@register.filter
+def clock(at: dt.datetime) -> str:
+    """A moment in UTC, for where no element may stand."""
+    return at.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 @register.filter
