@@ -53,6 +53,7 @@ class Evidence:
     probes: tuple[Probe, ...] = ()
     calls: tuple[Call, ...] = ()
     baseline_ms: float | None = None
+    slate_since: float = 0.0
     left: bool = False
     listens: bool = True
     suspect: bool = False

@@ -164,7 +164,7 @@ def _trouble(evidence: Evidence, settings: HealthSettings, at: float, share: flo
     slow, limit_ms = p95_ms(calls, settings.slow_calls if share == 1.0 else 1), _slow_ms(evidence, settings)
     if slow is not None and limit_ms is not None and slow > limit_ms * share:
         return f"95% of its calls take up to {slow:.0f} ms, over {limit_ms:.0f} ms"
-    drift = drift_of(evidence.calls, settings.drift_answers, settings.contract_since)
+    drift = drift_of(evidence.calls, settings.drift_answers, max(settings.contract_since, evidence.slate_since))
     if drift.misfits > settings.drift_share * settings.drift_answers * share:
         return f"{drift.misfits} of its last {drift.answers} answers do not fit the declared output schema"
     return ""

@@ -1,10 +1,11 @@
 """What is heard, probed and seen of instances, kept in Redis; in this process's memory while Redis is away.
 
-hb:{pk}       hash: at, inflight, resources, rev (changes with the row), score (as last computed), base (baseline, ms)
+hb:{pk}       hash: at, inflight, resources, rev (changes with the row), score (as last computed), base (baseline, ms),
+              slate (when it last came back: what its answers looked like before says nothing any more)
 beats:{pk}    times of the newest good heartbeats in a row, kept while an instance has to prove itself
 probe:{pk}    the last 20 probes           live:{pk}   the last 200 calls, both newest first
 heard         sorted set: when each was last heard            active   the same for calls
-dirty         set: whom to judge           prober:{name}  hash: the last result of each instance that it probed
+dirty         set: whom to judge           prober:{name}  hash: when it probed each instance last
 """
 
 import contextlib
@@ -30,6 +31,7 @@ SUSPECT_S = 60
 OK, NEUTRAL, FAILED = "ok", "neutral", "failed"
 
 _encode = msgspec.json.encode
+_probe = msgspec.json.Decoder(Probe).decode
 _probes = msgspec.json.Decoder(list[Probe]).decode
 _calls = msgspec.json.Decoder(list[Call]).decode
 
@@ -72,6 +74,7 @@ class Kept:
     resources: dict[str, float | None] | None = None
     baseline_ms: float | None = None
     scored: Scored | None = None
+    slate_since: float = 0.0
     beats: tuple[float, ...] = ()
     probes: tuple[Probe, ...] = ()
     calls: tuple[Call, ...] = ()
@@ -112,7 +115,7 @@ def probed(instance_pk: int, ok: bool, ms: float | None, reason: str, now: datet
     def work(client: Any) -> None:
         pipe = client.pipeline(transaction=False)
         pipe.lpush(key, _encode(probe)).ltrim(key, 0, PROBES_KEPT - 1).expire(key, KEPT_S)
-        pipe.hset(of_prober, pk, _encode((probe.at, ok))).expire(of_prober, KEPT_S)
+        pipe.hset(of_prober, pk, probe.at).expire(of_prober, KEPT_S)
         pipe.sadd(redis.key("dirty"), pk)
         pipe.execute()
 
@@ -161,7 +164,7 @@ def read(instance_pks: Sequence[int]) -> dict[int, Kept]:
 def _read(instance_pks: Sequence[int], client: Any) -> dict[int, Kept]:
     pipe = client.pipeline(transaction=False)
     for pk in map(str, instance_pks):
-        pipe.hmget(redis.key("hb", pk), "at", "inflight", "resources", "base", "score")
+        pipe.hmget(redis.key("hb", pk), "at", "inflight", "resources", "base", "score", "slate")
         pipe.lrange(redis.key("beats", pk), 0, -1)
         pipe.lrange(redis.key("probe", pk), 0, -1)
         pipe.lrange(redis.key("live", pk), 0, -1)
@@ -170,13 +173,14 @@ def _read(instance_pks: Sequence[int], client: Any) -> dict[int, Kept]:
 
 
 def _kept(hb: list[bytes | None], beats: list[bytes], probes: list[bytes], calls: list[bytes]) -> Kept:
-    at, inflight, resources, base, score = hb
+    at, inflight, resources, base, score, slate = hb
     return Kept(
         heard_at=float(at) if at else None,
         inflight=int(inflight) if inflight and inflight != b"-1" else None,
         resources=msgspec.json.decode(resources) if resources else None,
         baseline_ms=float(base) if base else None,
         scored=_scored(score),
+        slate_since=float(slate) if slate else 0.0,
         beats=tuple(map(float, reversed(beats))),
         probes=tuple(_probes(_joined(probes))) if probes else (),
         calls=tuple(_calls(_joined(calls))) if calls else (),
@@ -280,13 +284,22 @@ def keep_scores(scores: dict[int, tuple[Scored, float | None]]) -> None:
         _quietly(work)
 
 
-def round_of(prober: str, now: datetime) -> dict[int, bool]:
-    """The newest results of what this prober probed within a round: instance → good."""
+def round_of(prober: str, now: datetime) -> dict[int, Probe]:
+    """The newest probes of instances, as far as this prober made them, within a round."""
+    since = now.timestamp() - ROUND_S
+
+    def work(client: Any) -> dict[int, Probe]:
+        probed_at = client.hgetall(redis.key("prober", prober))
+        pks = [int(pk) for pk, at in probed_at.items() if float(at) >= since]
+        pipe = client.pipeline(transaction=False)
+        for pk in pks:
+            pipe.lindex(redis.key("probe", str(pk)), 0)
+        newest = {pk: _probe(raw) for pk, raw in zip(pks, pipe.execute(), strict=True) if raw}
+        return {pk: probe for pk, probe in newest.items() if probe.prober == prober}
+
     with contextlib.suppress(redis.RedisAway):
-        found = redis.call(lambda client: client.hgetall(redis.key("prober", prober)))
-        results = {int(pk): msgspec.json.decode(raw, type=tuple[float, bool]) for pk, raw in found.items()}
-        return {pk: ok for pk, (at, ok) in results.items() if at >= now.timestamp() - ROUND_S}
-    return memory.round_of(prober, now.timestamp() - ROUND_S)
+        return redis.call(work)
+    return memory.round_of(prober, since)
 
 
 def suspect(prober: str) -> None:
@@ -313,6 +326,19 @@ def row_changed(instance_pks: Collection[int]) -> None:
         for pk in instance_pks:
             key = redis.key("hb", str(pk))
             pipe.hset(key, "rev", rev).expire(key, KEPT_S)
+        pipe.execute()
+
+    if instance_pks:
+        _quietly(work)
+
+
+def begin_anew(instance_pks: Collection[int], now: datetime) -> None:
+    """These came back: how their answers were before says nothing any more."""
+
+    def work(client: Any) -> None:
+        pipe = client.pipeline(transaction=False)
+        for pk in instance_pks:
+            pipe.hset(redis.key("hb", str(pk)), "slate", now.timestamp())
         pipe.execute()
 
     if instance_pks:

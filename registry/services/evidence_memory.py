@@ -47,20 +47,20 @@ def called(instance_pk: int, calls: Iterable[Call]) -> None:
 
 
 def read(instance_pk: int) -> tuple[Any, ...]:
-    """In the order of `evidence.Kept`: no inflight, resources, baseline and score."""
+    """In the order of `evidence.Kept`: no inflight, resources, baseline, score and slate."""
     with _lock:
         beats, probes, calls = (tuple(kept.get(instance_pk, ())) for kept in (_beats, _probes, _calls))
-        return _heard.get(instance_pk), None, None, None, None, beats, probes, calls
+        return _heard.get(instance_pk), None, None, None, None, 0.0, beats, probes, calls
 
 
 def heard_at(instance_pk: int) -> float | None:
     return _heard.get(instance_pk)
 
 
-def round_of(prober: str, since: float) -> dict[int, bool]:
+def round_of(prober: str, since: float) -> dict[int, Probe]:
     with _lock:
         newest = {pk: probes[-1] for pk, probes in _probes.items() if probes}
-    return {pk: probe.ok for pk, probe in newest.items() if probe.prober == prober and probe.at >= since}
+    return {pk: probe for pk, probe in newest.items() if probe.prober == prober and probe.at >= since}
 
 
 def take_dirty(limit: int) -> list[int]:

@@ -197,6 +197,8 @@ def _hear_news(namespace: str, place: Place, body: dict[str, Any], now: datetime
         moved = verdict.state != InstanceState.OFFLINE and _set_state(row, verdict.state, verdict.reason, now)
         row.save(update_fields=["draining", "weight_percent", "heartbeat", "last_heard_at", "state", "state_since",
                                 "reason"])  # fmt: skip
+        if moved and row.state == InstanceState.NEW:
+            evidence.begin_anew([row.pk], now)
         if moved or reroute:
             changes.touch(namespace, [_news("", row.agent.agent_id, row, before, now)])
         judging.tell([row.pk])

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import Enum
 
 from django.db import transaction
 
@@ -12,6 +13,7 @@ from common.clock import parse_time
 from common.database import hot_cursor, robust
 from registry import instance_cache
 from registry.health import EJECTED, Evidence, HealthSettings, Verdict, complaint_of, judge
+from registry.health.evidence import failures_in_a_row
 from registry.models import Agent, Instance, StateChange
 from registry.news import of_moves
 from registry.services import changes, evidence, figures, hook_events, listening
@@ -28,6 +30,14 @@ UPDATE registry_instance AS i SET state = m.new, state_since = %(now)s, reason =
 FROM unnest(%(ids)s::bigint[], %(old)s::text[], %(new)s::text[], %(reasons)s::text[]) AS m (id, old, new, reason)
 WHERE i.id = m.id AND i.state = m.old AND i.left_at IS NULL
 RETURNING i.id"""
+
+
+class Trust(Enum):
+    """Whether a prober's failures are believed."""
+
+    GOOD = "good"
+    OPEN = "open"  # what it finds next will tell
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +93,7 @@ def evidence_of(row: Instance, kept: Kept, settings: HealthSettings, *, silence_
         probes=kept.probes,
         calls=kept.calls,
         baseline_ms=kept.baseline_ms,
+        slate_since=kept.slate_since,
         left=row.left_at is not None,
         listens=not row.implicit,
         silence_counts=silence_counts,
@@ -125,23 +136,36 @@ def _without_suspects(moves: list[Move], now: datetime) -> list[Move]:
         if move.verdict.by in ("probes", "contested"):
             by_prober[move.case.evidence.probes[-1].prober].append(move)
     for prober, doubtful in by_prober.items():
-        if not _is_suspect(prober, now):
+        trust = _trust_in(prober, min(_failing_since(move.case) for move in doubtful), now)
+        if trust == Trust.GOOD:
+            continue
+        moves = [move for move in moves if move not in doubtful]
+        if trust == Trust.OPEN:
+            evidence.mark([move.case.pk for move in doubtful])
             continue
         evidence.suspect(prober)
         log.warning("prober %s is suspect: most of what it probes fails; that changes nothing", prober)
-        moves = [move for move in moves if move not in doubtful]
         for case in (move.case for move in doubtful):
             again = Move(case, judge(replace(case.evidence, suspect=True), case.state, case.settings, now))
             moves += [again] if again.verdict.state != case.state else []
     return moves
 
 
-def _is_suspect(prober: str, now: datetime) -> bool:
-    """Whether over half of the well instances that it probed in this round fail."""
-    results = evidence.round_of(prober, now)
-    rows = Instance.objects.filter(pk__in=results, left_at=None).exclude(state=InstanceState.OFFLINE)
-    well = [results[pk] for pk in rows.values_list("pk", flat=True)]
-    return len(well) >= FEWEST_FOR_SUSPICION and 2 * well.count(False) > len(well)
+def _trust_in(prober: str, since: float, now: datetime) -> Trust:
+    """Whether over half of the well instances that it probed in this round fail. While some were last probed before
+    the failures began at `since`, and theirs would decide, that is open: they are probed within an interval."""
+    probes = evidence.round_of(prober, now)
+    rows = Instance.objects.filter(pk__in=probes, left_at=None).exclude(state=InstanceState.OFFLINE)
+    well = [probes[pk] for pk in rows.values_list("pk", flat=True)]
+    failing = sum(not probe.ok for probe in well)
+    since_then = sum(probe.at >= since for probe in well)
+    if len(well) < FEWEST_FOR_SUSPICION or 2 * failing <= since_then:
+        return Trust.GOOD
+    return Trust.NONE if 2 * failing > len(well) else Trust.OPEN
+
+
+def _failing_since(case: Case) -> float:
+    return failures_in_a_row(case.evidence.probes)[0].at
 
 
 def _carry_out(moves: Iterable[Move], now: datetime) -> int:
@@ -182,6 +206,7 @@ def _moved(namespace: str, moves: list[Move], now: datetime) -> int:
     )  # fmt: skip
     hook_events.fire_changes(written, now)
     changes.touch(namespace, of_moves(written))
+    evidence.begin_anew([move.case.pk for move in moves if move.verdict.state == InstanceState.NEW], now)
     tell(done)
     return len(done)
 

@@ -62,7 +62,7 @@ def shown(agent: Agent, rows: Iterable[Instance], now: datetime) -> dict[int, Sh
 
 
 def _shown(row: Instance, kept: Kept, settings: HealthSettings, suspects: set[str], now: datetime) -> Shown:
-    drift = drift_of(kept.calls, settings.drift_answers, settings.contract_since)
+    drift = drift_of(kept.calls, settings.drift_answers, max(settings.contract_since, kept.slate_since))
     return Shown(kept, scored(row.state, row.heartbeat, kept, settings, now), drift, suspects)
 
 

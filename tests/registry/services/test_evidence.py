@@ -67,7 +67,7 @@ def test_without_redis_this_process_remembers(place, away):
     kept = evidence.read([one.pk])[one.pk]
     assert (kept.heard_at, len(kept.beats), len(kept.probes), len(kept.calls)) == (at.timestamp(), 1, 1, 1)
     assert evidence.take_dirty(10) == [one.pk]
-    assert evidence.round_of("p", at) == {one.pk: False}
+    assert [probe.ok for probe in evidence.round_of("p", at).values()] == [False]
 
 
 def test_a_new_registration_begins_with_a_clean_slate(place):

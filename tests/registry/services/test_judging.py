@@ -79,9 +79,9 @@ def test_a_prober_that_sees_most_fail_changes_nothing(place):
 
 def test_half_of_ten_down_leaves_the_other_half(place):
     rows = place("a", 10)
-    for row in rows[5:]:
-        evidence.probed(row.pk, True, 1.0, "", now(), "p")
-    assert judging.judge_dirty(fail_probes(rows[:5])) == 5
+    at = fail_probes(rows[:5])
+    probed_well(rows[5:], at)
+    assert judging.judge_dirty(at) == 5
     assert states(rows) == ["OFFLINE"] * 5 + ["ONLINE"] * 5
 
 
@@ -207,3 +207,37 @@ def test_lying_probes_take_out_at_most_half(place):
     evidence.called(Seen(row.pk, OK, 5.0, "", at) for row in rows)
     judging.judge_instances([row.pk for row in rows], at)
     assert sorted(states(rows)) == ["DEGRADED", "DEGRADED", "OFFLINE"]
+
+
+def probed_well(rows, at, prober="p"):
+    for row in rows:
+        evidence.probed(row.pk, True, 1.0, "", at, prober)
+
+
+def test_while_the_others_are_not_probed_yet_nobody_is_out(place):
+    rows = place("a", 9)
+    start = now()
+    probed_well(rows, start - timedelta(seconds=9))
+    at = fail_probes(rows[:4])
+    assert judging.judge_dirty(at) == 0  # five may fail as well
+    probed_well(rows[4:], at)
+    assert judging.judge_dirty(at) == 4
+
+
+def test_a_prober_is_not_judged_by_what_another_has_probed_since(place):
+    rows = place("a", 6)
+    probed_well(rows, now() - timedelta(seconds=20), "p")
+    for row in rows[1:]:
+        evidence.probed(row.pk, False, 1.0, "status 503", now(), "q")
+    assert judging.judge_dirty(fail_probes(rows[:1], "p")) == 1
+    assert states(rows[:1]) == ["OFFLINE"]
+
+
+def test_who_comes_back_is_not_held_to_its_old_answers(place):
+    (one,) = place("a", state="OFFLINE")
+    at = now()
+    answered(one, 0, 20, at - timedelta(minutes=5))
+    evidence.probed(one.pk, True, 1.0, "", at + timedelta(seconds=1), "p")
+    judging.judge_instances([one.pk], at + timedelta(seconds=1))
+    assert states([one]) == ["NEW"]
+    assert scoring.shown(one.agent, [one], at)[one.pk].drift == (0, 0)
