@@ -62,11 +62,11 @@ class FaultProxy:
 
     def half_open(self) -> None:
         """The far side forgets its connections without a word; new ones work."""
-        self._on_loop(lambda: [pair.forget_far() for pair in list(self._pairs)])
+        self._on_loop(lambda: self._each(_Pair.forget_far))
 
     def reset(self) -> None:
         """All connections end at once with a reset; new ones work."""
-        self._on_loop(lambda: [pair.reset() for pair in list(self._pairs)])
+        self._on_loop(lambda: self._each(_Pair.reset))
 
     def refuse(self) -> None:
         """Nobody listens any more, and connections are reset: as if the process had been killed."""
@@ -89,6 +89,10 @@ class FaultProxy:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _each(self, act: Callable[["_Pair"], None]) -> None:
+        for pair in list(self._pairs):
+            act(pair)
+
     def _run(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
 
@@ -107,8 +111,7 @@ class FaultProxy:
         if self._server is not None:
             self._server.close()
             self._server = None
-        for pair in list(self._pairs):
-            pair.reset()
+        self._each(_Pair.reset)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._whole.wait()

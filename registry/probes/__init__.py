@@ -9,23 +9,27 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 
 from common.encoding import clean_text
 from common.outbound import Outbound, OutboundError
-from registry.probes import command, grpc, http, jsonrpc, synthetic, tcp
 from registry.probes.base import CannotProbe, Hollow, Result, Target
 
 log = logging.getLogger(__name__)
 
 REASON_LIMIT = 500
 
+KINDS = (  # each is the module of its name here, "-" as "_", with a function `probe`
+    "tcp",
+    "http",
+    "jsonrpc",
+    "grpc",
+    "command",
+    "synthetic",
+)
+
 REGISTRY: dict[str, Callable[[Target, Outbound], Awaitable[str | Hollow]]] = {
-    "tcp": tcp.probe,
-    "http": http.probe,
-    "jsonrpc": jsonrpc.probe,
-    "grpc": grpc.probe,
-    "command": command.probe,
-    "synthetic": synthetic.probe,
+    kind: import_module(f"{__name__}.{kind.replace('-', '_')}").probe for kind in KINDS
 }
 
 __all__ = ["REGISTRY", "CannotProbe", "Result", "Target", "run"]

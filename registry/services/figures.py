@@ -32,7 +32,8 @@ def of_agents(agents: Iterable[tuple[int, int]]) -> dict[int, HealthSettings]:
 
 def platform() -> HealthSettings:
     """The figures of the platform, before what any manifest sets."""
-    return HealthSettings(**settings.REACH_HEALTH)
+    figures: dict[str, Any] = settings.REACH_HEALTH
+    return HealthSettings(**figures)
 
 
 def _read(missing: Collection[tuple[int, int]]) -> dict[tuple[int, int], HealthSettings]:
