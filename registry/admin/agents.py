@@ -12,10 +12,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import TabularInline
 from unfold.decorators import action, display
-from unfold.paginator import InfinitePaginator
 
 from common.clock import now
-from common.errors import ReachError
 from registry.admin.access import TeamsOwn, as_text, author_of
 from registry.models import Agent, Instance, Revision, StateChange
 from registry.services import instances, manifests, scoring
@@ -138,42 +136,6 @@ class AgentAdmin(TeamsOwn):
             "Maintenance has ended."
         )  # fmt: skip
         messages.success(request, text)
-
-
-@admin.register(Revision)
-class RevisionAdmin(TeamsOwn):
-    """One revision: what it said, how it differs from the current one, and the way back to it."""
-
-    agent_path = "agent__"
-    can_change = True
-    list_display = ("agent", "number", "created_at", "created_by")
-    list_select_related = ("agent",)
-    search_fields = ("agent__agent_id",)
-    ordering = ("-id",)
-    paginator = InfinitePaginator
-    actions_submit_line = ("restore",)
-    fields = readonly_fields = ("agent", "number", "created_at", "created_by", "difference", "source_text")
-
-    @admin.display(description=_("what changed since"))
-    def difference(self, revision: Revision) -> SafeString | str:
-        if revision.number == revision.agent.revision:
-            return gettext("This is the current revision.")
-        text: str = manifests.diff(revision.agent.namespace_id, revision.agent.agent_id, revision.number)["text"]
-        return as_text(text)
-
-    @admin.display(description=_("as sent"))
-    def source_text(self, revision: Revision) -> SafeString:
-        return as_text(revision.source)
-
-    @action(description=_("Go back to this revision"))
-    def restore(self, request: HttpRequest, obj: Revision) -> None:
-        agent = obj.agent
-        try:
-            result = manifests.restore(agent.namespace_id, agent.agent_id, obj.number, now=now(), **author_of(request))
-        except ReachError as error:
-            messages.error(request, error.detail)
-            return
-        messages.success(request, gettext("Its content is now revision %(number)s.") % {"number": result.revision})
 
 
 @admin.register(Instance)

@@ -113,15 +113,6 @@ def no_rows():
     }
 
 
-def test_one_click_goes_back_to_a_revision(registered):
-    first = registered.revisions.last()
-    answer = login("ann", "owner", "team-a").post(
-        page("revision", "change", first.pk), {"registry_revision_restore": "1"}
-    )
-    registered.refresh_from_db()
-    assert (answer.status_code, registered.revision, registered.version) == (302, 3, "1.0.0")
-
-
 def test_an_instance_can_be_taken_out(registered):
     run(login("ann", "owner", "team-a"), "instance", "take_out", Instance.objects.get(agent=registered).pk)
     assert Instance.objects.get(agent=registered).left_at is not None
