@@ -48,6 +48,7 @@ class Platform:
         away = ("DATABASE_URL", "REDIS_URL", "REACH_CONFIG", "REACH_PUBLIC_URL", "DJANGO_SETTINGS_MODULE")
         env = {name: value for name, value in os.environ.items() if name not in away}
         env |= {"REACH_DATA_DIR": self.home.name, "REACH_PORT": str(self.port), "REACH_WORKERS": "2", **settings}
+        self.env = env
         self.log = Path(self.home.name, "up.log")
         with self.log.open("wb") as output:
             command = [sys.executable, str(ROOT / "manage.py"), "up"]
