@@ -9,6 +9,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from common.encoding import clean_text
 from common.errors import BadRequest
 from registry import catalog, tools
 from registry.api.pages import page
@@ -76,7 +77,7 @@ class Catalog(RegistryView):
     )
     def get(self, request: Request) -> Response:
         namespace, principal = namespace_of(request), principal_of(request)
-        only(request, PARAMETERS)
+        _refuse_odd_query(request)
         kind = _format(request)
         limit = limit_of(request) if kind == "json" or "limit" in request.query_params else MOST
         after = _after(request)
@@ -96,12 +97,14 @@ def may_use(principal: Principal, ability: str) -> bool:
     return principal.kind != "client" or any(fnmatchcase(ability, pattern) for pattern in principal.abilities)
 
 
-def only(request: Request, names: Collection[str]) -> None:
-    """Raises BadRequest for a query parameter that is none of `names`."""
-    odd = sorted(set(request.query_params) - set(names))
-    if odd:
-        shown = ", ".join(name[:50] if name.isprintable() else repr(name[:50]) for name in odd[:5])
-        raise BadRequest(f"unknown query parameter {shown}; known are {', '.join(names)}")
+def _refuse_odd_query(request: Request) -> None:
+    """Raises BadRequest for an unknown parameter, and for a repeated one but `tag`."""
+    for name, values in request.query_params.lists():
+        if name not in PARAMETERS:
+            shown = clean_text(name, 100) or "an empty name"
+            raise BadRequest(f"there is no query parameter {shown} here; there are {', '.join(PARAMETERS)}")
+        if len(values) > 1 and name != "tag":
+            raise BadRequest(f"the query parameter {name} stands there {len(values)} times; give it once")
 
 
 def _document(kind: str, entries: list[Entry], cursor: str | None) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 
-from registry.api.catalog import may_use, only
+from registry.api.catalog import may_use
+from registry.api.parsing import refuse_unknown_query
 from registry.api.view import PROBLEM, READ_AGENTS, READING, RegistryView
 from registry.catalog_events import CatalogEvents
 from registry.permissions import namespace_of, principal_of
@@ -38,15 +39,13 @@ class CatalogEventsView(RegistryView):
             OpenApiParameter("Last-Event-ID", str, OpenApiParameter.HEADER, description="Go on after this event"),
         ],
         responses={
-            (200, "text/event-stream"): OpenApiResponse(
-                {"type": "string"}, "Events, for an hour at most"
-            ),
+            (200, "text/event-stream"): OpenApiResponse({"type": "string"}, "Events, for an hour at most"),
             **{(e.status, "application/problem+json"): OpenApiResponse(PROBLEM, e.title) for e in READING},
         },
     )
     def get(self, request: Request) -> HttpResponse:
         namespace, principal = namespace_of(request), principal_of(request)
-        only(request, ("namespace",))
+        refuse_unknown_query(request, ())
         last_id = str(request.META.get("HTTP_LAST_EVENT_ID", "")).strip()
         response = HttpResponse(content_type="text/event-stream")
         response["Cache-Control"] = "no-store"
