@@ -108,6 +108,9 @@ class Machine:
         call_command("migrate", interactive=False, verbosity=0)
         call_command("collectstatic", interactive=False, verbosity=0)
         self.notes = setup.prepare(data_dir, settings.REACH_PUBLIC_URL)
+        if settings.EMBEDDED_POSTGRES:  # what was just written is not to be replayed if the server is killed soon
+            with connections["default"].cursor() as cursor:
+                cursor.execute("CHECKPOINT")
         # The supervisor talks to the database no more.
         connections.close_all()
 

@@ -2,6 +2,7 @@ import os
 import signal
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -9,7 +10,7 @@ import redis
 
 from reach_platform.embedded import place as place_module
 from reach_platform.embedded.place import Place, PlaceError, kept_secret, remove_stale_homes
-from reach_platform.embedded.postgres import EmbeddedPostgres
+from reach_platform.embedded.postgres import EmbeddedPostgres, quick_recovery
 from reach_platform.embedded.servers import Servers, lock_data_dir
 from reach_platform.processes import AdoptedProcess, wait_for_end
 
@@ -88,6 +89,37 @@ def test_a_killed_postgresql_starts_again_with_its_data(tmp_path):
         again.send_signal(signal.SIGINT)
         assert wait_for_end([again], 10, lambda: False)
     running.remove()
+
+
+@pytest.mark.parametrize(
+    ("release", "settings"),
+    [
+        ("6.18.44", {"recovery_init_sync_method": "syncfs"}),
+        ("5.8.0-generic", {"recovery_init_sync_method": "syncfs"}),
+        ("5.7.19", {}),
+        ("4.19", {}),
+        ("odd", {}),
+    ],
+)
+def test_a_crashed_server_syncs_the_whole_file_system_at_once_where_linux_tells_of_errors(
+    monkeypatch, release, settings
+):
+    monkeypatch.setattr("os.uname", lambda: SimpleNamespace(release=release))
+    assert quick_recovery() == settings
+
+
+def test_programs_are_looked_through_again_only_after_a_failed_start(tmp_path, monkeypatch):
+    looks = []
+    (tmp_path / "postgres").touch()
+    monkeypatch.setattr("reach_platform.embedded.postgres.postgres_programs", lambda **_: looks.append(1) or tmp_path)
+    clock = iter([0.0, 0.0, 100.0, 100.0, 103.0, 103.0])
+    monkeypatch.setattr("reach_platform.embedded.postgres.time.monotonic", lambda: next(clock))
+    server = EmbeddedPostgres(Place.of(tmp_path))
+    counted = []
+    for _ in range(3):
+        server.find_programs()
+        counted.append(len(looks))
+    assert counted == [1, 1, 2]
 
 
 def test_a_path_too_long_for_a_socket_moves_the_home(tmp_path, monkeypatch):
