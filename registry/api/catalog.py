@@ -1,7 +1,7 @@
 """The catalog: browsed by people, read by models as tools."""
 
 import base64
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any
 
