@@ -67,7 +67,7 @@ async def beating(base_url: str, key: str, paths: list[str], seconds: float) -> 
 
     async def keep_beating(mine: list[str]) -> None:
         heart, first = Heart(base_url, key), random.random() * INTERVAL_S / len(mine)
-        for number in range(int(seconds / INTERVAL_S * len(mine))):
+        for number in range(round(seconds / INTERVAL_S * len(mine))):
             await asyncio.sleep(max(0.0, begin + first + number * INTERVAL_S / len(mine) - time.monotonic()))
             said = {"status": "ok", "components": {"db": "ok"}, "resources": {"gpuFree": 1}, "inflight": number % 7}
             posts.append(await heart.beat(mine[number % len(mine)], json.dumps(said).encode()))
