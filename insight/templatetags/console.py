@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from callbacks.models import CallbackState
 from common.clock import parse_time, rfc3339
 from insight.causes import reason_words
+from registry.reasons import in_words
 from registry.states import InstanceState
 from routing.states import Certainty, TaskState
 
@@ -91,6 +92,12 @@ def reasons(codes: str | None) -> str:
         return "–"
     words = reason_words(codes).in_language(get_language())
     return words if words == codes else f"{words} ({codes})"
+
+
+@register.filter
+def why(reason: str | None) -> str:
+    """Why an instance moved, in the page's language."""
+    return in_words(reason) if reason else "–"
 
 
 @register.filter

@@ -16,6 +16,7 @@ from unfold.decorators import action, display
 from common.clock import now
 from registry.admin.access import TeamsOwn, as_text, author_of
 from registry.models import Agent, Instance, Revision, StateChange
+from registry.reasons import in_words
 from registry.services import instances, manifests, scoring
 from registry.states import ROUTABLE, InstanceState
 
@@ -56,9 +57,17 @@ class ReadOnlyInline(TabularInline):
         return True  # the page around it has decided
 
 
-class InstanceInline(ReadOnlyInline):
+class WithReason:
+    """Shows the reason of a move in the page's language."""
+
+    @admin.display(description=_("reason"), ordering="reason")
+    def why(self, row: Instance | StateChange) -> str:
+        return in_words(row.reason)
+
+
+class InstanceInline(WithReason, ReadOnlyInline):
     model = Instance
-    fields = readonly_fields = ("instance_id", "state", "state_since", "reason", "region", "weight", "draining")
+    fields = readonly_fields = ("instance_id", "state", "state_since", "why", "region", "weight", "draining")
     ordering = ("instance_id",)
 
 
@@ -67,10 +76,10 @@ class RevisionInline(ReadOnlyInline):
     fields = readonly_fields = ("number", "created_at", "created_by")
 
 
-class StateChangeInline(ReadOnlyInline):
+class StateChangeInline(WithReason, ReadOnlyInline):
     model = StateChange
     show_change_link = False
-    fields = readonly_fields = ("at", "from_state", "to_state", "reason")
+    fields = readonly_fields = ("at", "from_state", "to_state", "why")
 
 
 @admin.register(Agent)
@@ -139,12 +148,12 @@ class AgentAdmin(TeamsOwn):
 
 
 @admin.register(Instance)
-class InstanceAdmin(TeamsOwn):
+class InstanceAdmin(WithReason, TeamsOwn):
     """Running copies: their state, why, and since when."""
 
     agent_path = "agent__"
     can_change = True
-    list_display = ("instance_id", "agent", "shown_state", "state_since", "reason", "region", "weight", "last_heard_at")
+    list_display = ("instance_id", "agent", "shown_state", "state_since", "why", "region", "weight", "last_heard_at")
     list_select_related = ("agent",)
     list_filter = ("state", "draining")
     search_fields = ("instance_id", "agent__agent_id")
@@ -152,7 +161,7 @@ class InstanceAdmin(TeamsOwn):
     actions = ("take_out",)
     inlines = (StateChangeInline,)
     fields = readonly_fields = (
-        "agent", "instance_id", "implicit", "state", "state_since", "reason", "misfits", "draining", "invoke_url",
+        "agent", "instance_id", "implicit", "state", "state_since", "why", "misfits", "draining", "invoke_url",
         "health_url",
         "lookup_url", "networks", "region", "zone", "version", "labels", "cost", "weight", "weight_percent",
         "max_concurrency", "prefer_channel", "heartbeat", "registered_at", "last_heard_at",
