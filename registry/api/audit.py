@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import StreamingHttpResponse
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -48,7 +48,7 @@ class AuditLog(RegistryView):
         query=("actor", "action", "object", "limit", "cursor", "format"),
         tag="operations",
     )
-    def get(self, request: Request) -> HttpResponseBase:
+    def get(self, request: Request) -> Response | StreamingHttpResponse:
         namespace = namespace_of(request) if "namespace" in request.query_params else None
         only = {name: text_parameter(request, name, 300) for name in ("actor", "action", "object")}
         form = choice_of(request, "format", ("json", "csv", "jsonl"))
