@@ -77,6 +77,19 @@ def test_every_202_of_killed_web_processes_comes_to_its_end(world):
     world.all_told(accepted)
 
 
+def test_a_killed_postgresql_is_back_and_the_platform_ready_within_five_seconds(world):
+    world.all_told([world.submit()])
+    servers = world.platform.processes("postgres", "-D")
+    began = time.monotonic()
+    for server in servers:
+        server.kill()
+    until(lambda: all(not server.is_running() for server in servers), 5, "the end of the killed one")
+    world.platform.wait_ready()
+    task_id = world.submit()
+    assert time.monotonic() - began < 5.0
+    world.all_told([task_id])
+
+
 @contextmanager
 def unreachable(platform):
     """PostgreSQL answers nothing, and every connection stays open."""
