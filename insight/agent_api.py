@@ -12,7 +12,7 @@ from common.encoding import dumps
 from common.errors import BadRequest
 from insight import stats
 from registry import queries
-from registry.api.parsing import refuse_unknown_query
+from registry.api.parsing import refuse_misspelt_query
 from registry.api.view import OBJECT, PROBLEM, READ_AGENTS, READING, STRING, TIME, RegistryView, answer
 from registry.permissions import namespace_of, principal_of, require_agent
 
@@ -51,7 +51,7 @@ class AgentStats(RegistryView):
     def get(self, request: Request, agent_id: str) -> HttpResponse:
         require_agent(request, agent_id)
         agent, principal = queries.agent(namespace_of(request), agent_id), principal_of(request)
-        refuse_unknown_query(request, ("window",))
+        refuse_misspelt_query(request, ("window",))
         found = stats.of_agent(agent, window_of(request.query_params.get("window")), now())
         document = stats.document(agent_id, found, principal.client if principal.kind == "client" else None)
         return HttpResponse(dumps(document), content_type="application/json")

@@ -17,7 +17,7 @@ from common.encoding import dumps
 from common.errors import BadRequest, NotFound
 from common.ids import parse_id
 from insight import health, journey, metrics, traces, usage
-from registry.api.parsing import refuse_unknown_query
+from registry.api.parsing import refuse_misspelt_query
 from registry.permissions import HasScope, namespace_of, principal_of
 
 _TRACE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -81,7 +81,7 @@ class UsageView(APIView):
         tags=["usage"],
     )
     def get(self, request: Request) -> HttpResponse:
-        refuse_unknown_query(request, ("by", "from", "to"))
+        refuse_misspelt_query(request, ("by", "from", "to"))
         by = request.query_params.get("by", "")
         if by not in usage.KEYS:
             raise BadRequest(f"by must be one of {', '.join(usage.KEYS)}")

@@ -9,11 +9,10 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from common.encoding import clean_text
 from common.errors import BadRequest
 from registry import catalog, tools
 from registry.api.pages import page
-from registry.api.parsing import MOST, limit_of, text_parameter
+from registry.api.parsing import MOST, limit_of, refuse_misspelt_query, text_parameter
 from registry.api.view import OBJECT, PROBLEM, READ_AGENTS, READING, STRING, RegistryView, answer, listing
 from registry.catalog import Entry, Offers
 from registry.permissions import namespace_of, principal_of
@@ -77,7 +76,7 @@ class Catalog(RegistryView):
     )
     def get(self, request: Request) -> Response:
         namespace, principal = namespace_of(request), principal_of(request)
-        _refuse_odd_query(request)
+        refuse_misspelt_query(request, PARAMETERS, several=("tag",))
         kind = _format(request)
         limit = limit_of(request) if kind == "json" or "limit" in request.query_params else MOST
         after = _after(request)
@@ -95,16 +94,6 @@ class Catalog(RegistryView):
 def may_use(principal: Principal, ability: str) -> bool:
     """Whether this ability is one that the caller may ask for."""
     return principal.kind != "client" or any(fnmatchcase(ability, pattern) for pattern in principal.abilities)
-
-
-def _refuse_odd_query(request: Request) -> None:
-    """Raises BadRequest for an unknown parameter, and for a repeated one but `tag`."""
-    for name, values in request.query_params.lists():
-        if name not in PARAMETERS:
-            shown = clean_text(name, 100) or "an empty name"
-            raise BadRequest(f"there is no query parameter {shown} here; there are {', '.join(PARAMETERS)}")
-        if len(values) > 1 and name != "tag":
-            raise BadRequest(f"the query parameter {name} stands there {len(values)} times; give it once")
 
 
 def _document(kind: str, entries: list[Entry], cursor: str | None) -> dict[str, Any]:

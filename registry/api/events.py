@@ -6,7 +6,7 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 
 from registry.api.catalog import may_use
-from registry.api.parsing import refuse_unknown_query
+from registry.api.parsing import refuse_misspelt_query
 from registry.api.view import PROBLEM, READ_AGENTS, READING, RegistryView
 from registry.catalog_events import CatalogEvents
 from registry.permissions import namespace_of, principal_of
@@ -45,7 +45,7 @@ class CatalogEventsView(RegistryView):
     )
     def get(self, request: Request) -> HttpResponse:
         namespace, principal = namespace_of(request), principal_of(request)
-        refuse_unknown_query(request, ())
+        refuse_misspelt_query(request, ())
         last_id = str(request.META.get("HTTP_LAST_EVENT_ID", "")).strip()
         response = HttpResponse(content_type="text/event-stream")
         response["Cache-Control"] = "no-store"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from django.conf import settings
@@ -17,6 +18,8 @@ JSON_TYPES = frozenset({"application/json"})
 YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
 MOST = 200
 USUAL = 50
+LONGEST_NAME = 100
+LIKENESS = 0.6  # of 1; createdafter and created_after have 0.96, stat and state 0.89
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\";\s]*)\"?", re.IGNORECASE)
 _LIMIT = re.compile(r"[0-9]{1,6}")
 _TRUE, _FALSE = ("1", "true"), ("0", "false", "")
@@ -50,14 +53,22 @@ def json_object(request: Request, validator: Validator, *, may_be_empty: bool = 
     return checked
 
 
-def refuse_unknown_query(request: Request, known: Iterable[str]) -> None:
-    """Raises BadRequest for a query parameter that is not among the `known` ones, or that stands there twice."""
-    known = sorted({*known, "namespace"})
+def refuse_misspelt_query(request: Request, known: Iterable[str], several: Iterable[str] = ()) -> None:
+    """Raises BadRequest for a query parameter that looks like a `known` one misspelt or holds control characters, and
+    for a known one that is given twice and is not among `several`.
+
+    Names that look like none are let pass: proxies and clients add some of their own.
+    """
+    by_lower = {name.lower(): name for name in (*known, "namespace")}
     for name, values in request.query_params.lists():
-        if name not in known:
-            shown = clean_text(name, 100) or "an empty name"
-            raise BadRequest(f"there is no query parameter {shown} here; there are {', '.join(known)}")
-        if len(values) > 1:
+        if not name.isprintable():
+            raise BadRequest("a query parameter's name holds control characters")
+        if name not in by_lower.values():
+            close = get_close_matches(name.lower()[:LONGEST_NAME], by_lower, 1, LIKENESS)
+            if close:
+                shown = clean_text(name, LONGEST_NAME)
+                raise BadRequest(f"there is no query parameter {shown} here; did you mean {by_lower[close[0]]}?")
+        elif len(values) > 1 and name not in several:
             raise BadRequest(f"the query parameter {name} stands there {len(values)} times; give it once")
 
 

@@ -20,7 +20,7 @@ from common.errors import (
     Unauthenticated,
     UnsupportedMediaType,
 )
-from registry.api.parsing import refuse_unknown_query
+from registry.api.parsing import refuse_misspelt_query
 from registry.permissions import HasScope, principal_of
 from registry.services.audit import Origin
 
@@ -67,7 +67,7 @@ class RegistryView(APIView):
         super().initial(request, *args, **kwargs)
         query = getattr(getattr(self, str(request.method).lower(), None), "query", ())
         if "limit" in query:  # a list: a filter with a slip of the pen must not pass for none
-            refuse_unknown_query(request, query)
+            refuse_misspelt_query(request, query)
 
     def author(self) -> Origin:
         """`actor` and `ip` for the audit log."""

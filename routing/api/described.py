@@ -137,7 +137,7 @@ TASKS = _entry(
     "List tasks, newest first",
     {200: OpenApiResponse(listing(TASK_DOCUMENT), "A page"), (200, "text/csv"): OpenApiResponse(str, "A file")},
     BadRequest,
-    description="An unknown query parameter is refused: a filter with a slip of the pen must not pass for none.",
+    description="A query parameter that looks like one of these misspelt is refused: it must not pass for no filter.",
     parameters=_TASKS_QUERY,
 )
 TASK = _entry("task", "Read a task", {200: OpenApiResponse(TASK_DOCUMENT, "As it is now")}, NotFound)

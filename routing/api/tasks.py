@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 from common.clock import now
 from common.errors import BadRequest, NotFound
 from common.ids import parse_id
-from registry.api.parsing import choice_of, json_object, refuse_unknown_query
+from registry.api.parsing import choice_of, json_object, refuse_misspelt_query
 from registry.permissions import HasScope, principal_of
 from routing import documents, selectors
 from routing.api import bodies, described
@@ -49,7 +49,7 @@ class TasksView(APIView):
 
     @described.TASKS
     def get(self, request: Request) -> HttpResponseBase:
-        refuse_unknown_query(request, described.TASKS_QUERY)
+        refuse_misspelt_query(request, described.TASKS_QUERY)
         query = request.query_params
         namespace, client = caller_of(request)
         as_csv = "csv" in (choice_of(request, "format", ("json", "csv")), request.accepted_renderer.format)

@@ -136,8 +136,7 @@ def test_keys_are_not_stored_in_clear(caller):
 
 def test_a_signature_is_let_in_and_covers_the_query(caller):
     assert signed(caller.issued, query="limit=2&state=ONLINE&tag=").status_code == 200
-    let_in = signed(caller.issued, query="b=2&a=1&a=0&x&y=")
-    assert (let_in.status_code, "no query parameter b" in let_in.json()["detail"]) == (400, True)
+    assert signed(caller.issued, query="b=2&a=1&a=0&x&y=").status_code == 200
 
 
 def test_what_was_signed_may_not_be_changed(caller):

@@ -113,7 +113,7 @@ def test_every_format_is_paged_like_other_lists(filled, kind):
         "?format=xml",
         "?q=%00",
         "?tag=%0a",
-        "?query=x",
+        "?formatt=x",
         "?limit=0",
         "?cursor=%C3%A9",
         "?cursor=_w==",
@@ -127,7 +127,7 @@ def test_a_bad_parameter_is_a_400(filled, query):
 
 def test_the_error_names_what_is_wrong_and_what_would_be_right(filled):
     assert "json, openai-tools, mcp" in filled("GET", "/v1/catalog?format=xml").json()["detail"]
-    assert "no query parameter query here; there are q, tag" in filled("GET", "/v1/catalog?query=x").json()["detail"]
+    assert "did you mean format?" in filled("GET", "/v1/catalog?formatt=mcp").json()["detail"]
 
 
 def test_a_page_takes_few_queries(filled, django_assert_max_num_queries):
