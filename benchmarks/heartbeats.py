@@ -29,7 +29,7 @@ from reach_platform.embedded.place import Place, remove_stale_homes
 
 INTERVAL_S = 10.0
 PER_AGENT, MOST_CONNECTIONS = 100, 1000
-WARM_S, IDLE_S = 25.0, 15.0
+WARM_S, IDLE_S = 20.0, 10.0
 COUNTED = ("granian", "redis-server", "postgres")
 NAMESPACE = "hearts"
 INSTANCES = """
@@ -44,13 +44,15 @@ FROM registry_agent a, generate_series(1, %s) n WHERE a.namespace = %s"""
 class Heart(Caller):
     """One connection on which several instances send their heartbeats."""
 
-    def __init__(self, base_url: str, key: str):
+    def __init__(self, base_url: str):
         address = urlsplit(base_url)
         super().__init__(address.hostname or "", address.port or 80, b"")
-        self._rest = f"HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {key}\r\n"
+        self._rest = f"HTTP/1.1\r\nHost: {address.netloc}\r\n"
 
-    async def beat(self, path: str, body: bytes) -> Post:
-        self._head = f"POST {path} {self._rest}Content-Type: application/json\r\n".encode()
+    async def beat(self, path: str, key: str, body: bytes) -> Post:
+        self._head = (
+            f"POST {path} {self._rest}Authorization: Bearer {key}\r\nContent-Type: application/json\r\n".encode()
+        )
         begun_at = time.time()
         try:
             status = await self.post(body)
@@ -59,18 +61,18 @@ class Heart(Caller):
         return Post(path, begun_at, time.time(), status)
 
 
-async def beating(base_url: str, key: str, paths: list[str], seconds: float) -> list[Post]:
-    """Have each instance send a heartbeat every ten seconds, evenly spread; the last one within `seconds`."""
+async def beating(base_url: str, paths: list[tuple[str, str]], seconds: float) -> list[Post]:
+    """Have each instance, (path, key), send a heartbeat every ten seconds, evenly spread; the last within `seconds`."""
     connections = [paths[n::MOST_CONNECTIONS] for n in range(min(MOST_CONNECTIONS, len(paths)))]
     posts: list[Post] = []
     begin = time.monotonic()
 
-    async def keep_beating(mine: list[str]) -> None:
-        heart, first = Heart(base_url, key), random.random() * INTERVAL_S / len(mine)
+    async def keep_beating(mine: list[tuple[str, str]]) -> None:
+        heart, first = Heart(base_url), random.random() * INTERVAL_S / len(mine)
         for number in range(round(seconds / INTERVAL_S * len(mine))):
             await asyncio.sleep(max(0.0, begin + first + number * INTERVAL_S / len(mine) - time.monotonic()))
             said = {"status": "ok", "components": {"db": "ok"}, "resources": {"gpuFree": 1}, "inflight": number % 7}
-            posts.append(await heart.beat(mine[number % len(mine)], json.dumps(said).encode()))
+            posts.append(await heart.beat(*mine[number % len(mine)], json.dumps(said).encode()))
         heart.close()
 
     await asyncio.gather(*(keep_beating(mine) for mine in connections))
@@ -105,13 +107,13 @@ def measured(stack: ExitStack, data_dir: Path, instances: int, seconds: float) -
     setup = Setup.from_demo(demo, base_url)
     roots = [up.pid]
     empty_mib = processes.memory_bytes(roots) / 2**20
+    idle = cores(roots, IDLE_S)  # before there is anybody who could be missed
     paths = prepared(setup, Place.of(data_dir).database_url, instances)
-    warm = Generator(beating, base_url, setup.operator_key, paths, max(WARM_S, INTERVAL_S))
-    warm.result()
-    idle = cores(roots, IDLE_S)
-    load = Generator(beating, base_url, setup.operator_key, paths, seconds)
+    load = Generator(beating, base_url, paths, WARM_S + seconds)
+    time.sleep(WARM_S)
+    begun = time.time()
     busy = cores(roots, seconds - 2)
-    posts = load.result()
+    posts = [one for one in load.result() if one.begun_at >= begun]
     waits = [(one.answered_at - one.begun_at) * 1000 for one in posts]
     return {
         "instances": instances,
@@ -128,23 +130,21 @@ def measured(stack: ExitStack, data_dir: Path, instances: int, seconds: float) -
     }
 
 
-def prepared(setup: Setup, database: str, instances: int) -> list[str]:
-    """Register agents and write their instances' rows; returns the heartbeats' paths."""
+def prepared(setup: Setup, database: str, instances: int) -> list[tuple[str, str]]:
+    """Register agents and write their instances' rows; returns each instance's heartbeat path and its agent's key."""
     setup.call("POST", "/v1/namespaces", {"name": NAMESPACE})
     each = min(PER_AGENT, instances)
     names = [f"agent-{n}" for n in range(-(-instances // each))]
+    keys = {}
     for name in names:
+        keys[name] = setup.call("POST", f"/v1/agents/{name}/credentials", {"namespace": NAMESPACE})["key"]
         capability = {"name": name, "sideEffects": False}
         manifest = {"apiVersion": "agent-reach/v1", "kind": "AgentManifest", "metadata": {"name": name, "version": "1"},
                     "spec": {"capabilities": [capability]}}  # fmt: skip
         setup.call("PUT", f"/v1/agents/{name}?namespace={NAMESPACE}", manifest)
     with psycopg.connect(database) as connection:
         connection.execute(INSTANCES, [each, NAMESPACE])
-    return [
-        f"/v1/agents/{name}/instances/i{n}/heartbeat?namespace={NAMESPACE}"
-        for n in range(1, each + 1)
-        for name in names
-    ]
+    return [(f"/v1/agents/{name}/instances/i{n}/heartbeat", keys[name]) for n in range(1, each + 1) for name in names]
 
 
 def cores(roots: list[int], seconds: float) -> dict[str, float]:

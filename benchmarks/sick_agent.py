@@ -15,7 +15,7 @@ from typing import Any
 import requests
 
 BEAT_S = 10.0
-WORK_S, SLOW_S, HANG_S = 0.02, 1.0, 60.0
+WORK_S, SLOW_S, HANG_S = 0.02, 2.0, 60.0
 GOOD = {"status": "SUCCEEDED", "data": {"category": "login", "confidence": 0.9}}
 INVOKE = {  # mode → (seconds, status, body)
     "ok": lambda: (WORK_S, 200, GOOD),

@@ -282,7 +282,7 @@ TITLES = {
     "hung": "port open but hung (stopped)",
     "error-text": "200 with “ERROR” body",
     "json-down": "health says DOWN, calls work",
-    "slow": "slow (20 ms → 1 s)",
+    "slow": "slow (20 ms → 2 s)",
     "half": "half of the calls fail",
     "dependency": "dependency down by heartbeat",
     "silent": "heartbeat lost",

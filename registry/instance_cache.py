@@ -8,7 +8,7 @@ from typing import Any
 
 from registry.health import HealthSettings
 
-KEPT_S = 120.0  # changes show by their mark; this covers a process that ended between a commit and its mark
+KEPT_S = 600.0  # changes show by their mark; this covers a process that ended between a commit and its mark
 PLACES_KEPT = 50_000
 
 Key = tuple[str, str, str]  # namespace, agent id, instance id

@@ -46,7 +46,7 @@ def test_each_instance_beats_once_an_interval(monkeypatch):
     with ThreadingHTTPServer(("127.0.0.1", 0), Platform) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}"
-        posts = asyncio.run(beating(url, "key", ["/a", "/b"], 0.6))
+        posts = asyncio.run(beating(url, [("/a", "key"), ("/b", "key")], 0.6))
         server.shutdown()
     assert sorted(heard) == ["/a"] * 3 + ["/b"] * 3
     assert {post.status for post in posts} == {200}
