@@ -1,6 +1,7 @@
 """Abilities as tools, checked against the published formats."""
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -70,7 +71,7 @@ MCP_TOOL = {
         "_meta": {"type": "object"},
     },
 }
-SCHEMAS = [
+SCHEMAS: list[Any] = [
     None,
     True,
     {},
