@@ -17,7 +17,8 @@ def unnest(columns: Mapping[str, str]) -> str:
 def arrays(columns: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> dict[str, str]:
     """The parameters of `unnest`: for each column an array literal of its values, in the order of the rows."""
     return {
-        name: _literal(_WRITERS[kind], [row[index] for row in rows]) for index, (name, kind) in enumerate(columns.items())
+        name: _literal(_WRITERS[kind], [row[index] for row in rows])
+        for index, (name, kind) in enumerate(columns.items())
     }
 
 

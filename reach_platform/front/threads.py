@@ -29,7 +29,7 @@ class Threads:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def run(self, work: Callable[[Given], Made], given: Given) -> Made:
-        """What `work(given)` returns or raises, done on a thread. The work goes on where nobody waits for it any more."""
+        """What `work(given)` returns or raises, done on a thread; it goes on even if nobody waits for it any more."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._start(loop)

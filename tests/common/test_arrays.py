@@ -16,23 +16,16 @@ COLUMNS = {
     "words": "text", "raw": "bytea", "id": "uuid", "at": "timestamptz", "small": "int", "large": "bigint", "yes": "bool",
 }  # fmt: skip
 TEXT = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]))
-ROWS = st.lists(
-    st.tuples(
-        *map(
-            lambda values: st.none() | values,
-            (
-                TEXT | st.sampled_from(["", "NULL", '{"a": "\\"}', "\\x00", "a,b"]),
-                st.binary(),
-                st.uuids(),
-                st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30), timezones=st.just(dt.UTC)),
-                st.integers(-(2**31), 2**31 - 1),
-                st.integers(-(2**63), 2**63 - 1),
-                st.booleans(),
-            ),
-        )
-    ),
-    max_size=5,
+VALUES = (
+    TEXT | st.sampled_from(["", "NULL", '{"a": "\\"}', "\\x00", "a,b"]),
+    st.binary(),
+    st.uuids(),
+    st.datetimes(timezones=st.just(dt.UTC)).filter(lambda moment: 1 < moment.year < 9999),
+    st.integers(-(2**31), 2**31 - 1),
+    st.integers(-(2**63), 2**63 - 1),
+    st.booleans(),
 )
+ROWS = st.lists(st.tuples(*(st.none() | values for values in VALUES)), max_size=5)
 
 
 def back(rows):

@@ -27,6 +27,11 @@ def lose_connection():
     return pid
 
 
+def my_pid_after_a_loss():
+    lose_connection()
+    return my_pid()
+
+
 def my_pid():
     with hot_cursor() as cursor:
         return cursor.execute("SELECT pg_backend_pid()").fetchone()[0]
@@ -60,8 +65,7 @@ def test_a_connection_that_was_lost_while_idle_is_replaced_for_the_orm_too():
 
 def test_a_connection_that_is_lost_within_a_transaction_is_not_replaced_silently():
     with pytest.raises(OperationalError), transaction.atomic():
-        lose_connection()
-        my_pid()
+        my_pid_after_a_loss()
 
 
 def test_a_statement_whose_connection_is_lost_under_it_is_repeated_on_a_new_one():

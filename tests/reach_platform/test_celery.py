@@ -3,10 +3,8 @@ import signal
 import sys
 import time
 
-import psycopg
 import pytest
 from celery.fixups.django import DjangoWorkerFixup
-from django.conf import settings
 from django.db import OperationalError, connection
 from kombu.exceptions import OperationalError as BrokerError
 

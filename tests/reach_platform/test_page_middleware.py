@@ -27,4 +27,6 @@ def test_the_language_ends_with_its_page(client):
 def test_a_form_without_its_token_is_refused():
     from django.test import Client
 
-    assert Client(enforce_csrf_checks=True).post("/console/login/", {"username": "a", "password": "b"}).status_code == 403
+    assert (
+        Client(enforce_csrf_checks=True).post("/console/login/", {"username": "a", "password": "b"}).status_code == 403
+    )
