@@ -15,10 +15,12 @@ from registry.health import HealthSettings, complaint_of, health_factor, judge
 from registry.instance_cache import Place, says_something_new
 from registry.models import Agent, Instance, StateChange
 from registry.services import audit, changes, evidence, figures, hook_events, judging
+from registry.services.few import Few
 from registry.states import InstanceState
 
 WRITE_EVERY_S = 10.0  # a row's heard-time, while Redis is away
 IMPLICIT = "default"
+MOVED_AT_ONCE = 20  # a second and process, by the heartbeat itself
 FIELDS = {  # the body's names and the columns; what a PUT leaves out goes back to the column's default
     "invokeUrl": "invoke_url",
     "healthUrl": "health_url",
@@ -33,6 +35,9 @@ FIELDS = {  # the body's names and the columns; what a PUT leaves out goes back 
     "maxConcurrency": "max_concurrency",
     "preferChannel": "prefer_channel",
 }
+
+
+_at_once = Few(MOVED_AT_ONCE)
 
 
 @dataclass(frozen=True)
@@ -117,8 +122,13 @@ def heartbeat(namespace: str, agent_id: str, instance_id: str, body: dict[str, A
         if place is None:
             return _unknown(namespace, agent_id)
         place.rev = known.rev
-    if says_something_new(place, body, complaint) or _may_move(place, now):
+    if says_something_new(place, body, complaint):
         return _hear_news(namespace, place, body, now)
+    if _may_move(place, now):
+        # A namespace's moves wait for one another. When thousands come back at a time, the judge moves them together.
+        if known is None or _at_once.may():
+            return _hear_news(namespace, place, body, now)
+        evidence.mark([place.pk])
     if known is None and now.timestamp() - place.written_at >= WRITE_EVERY_S:
         Instance.objects.filter(pk=place.pk, left_at=None).update(last_heard_at=now)
         place.written_at = now.timestamp()
