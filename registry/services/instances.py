@@ -1,13 +1,16 @@
 """Instances: registered, heard, draining, lost, gone. Every move of a state is written down with its reason."""
 
+import threading
 import time
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from django.db import transaction
 
-from common.clock import rfc3339
+from common.clock import parse_time, rfc3339
+from common.database import hot_cursor, robust
 from common.errors import Invalid, NotFound
 from registry import instance_cache, news
 from registry.addresses import HTTP, INVOKE, wrong_address
@@ -15,12 +18,10 @@ from registry.health import HealthSettings, complaint_of, health_factor, judge
 from registry.instance_cache import Place, says_something_new
 from registry.models import Agent, Instance, StateChange
 from registry.services import audit, changes, evidence, figures, hook_events, judging
-from registry.services.few import Few
 from registry.states import InstanceState
 
 WRITE_EVERY_S = 10.0  # a row's heard-time, while Redis is away
 IMPLICIT = "default"
-MOVED_AT_ONCE = 20  # a second and process, by the heartbeat itself
 FIELDS = {  # the body's names and the columns; what a PUT leaves out goes back to the column's default
     "invokeUrl": "invoke_url",
     "healthUrl": "health_url",
@@ -37,7 +38,13 @@ FIELDS = {  # the body's names and the columns; what a PUT leaves out goes back 
 }
 
 
-_at_once = Few(MOVED_AT_ONCE)
+_PLACE = """
+SELECT i.id, i.state, i.state_since, i.draining, i.weight_percent, i.heartbeat::text, i.last_heard_at, a.id, a.revision
+FROM registry_agent a JOIN registry_instance i ON i.agent_id = a.id
+WHERE a.namespace = %s AND a.agent_id = %s AND a.deleted_at IS NULL AND i.instance_id = %s AND i.left_at IS NULL
+  AND NOT i.implicit"""
+
+_moving = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -125,9 +132,15 @@ def heartbeat(namespace: str, agent_id: str, instance_id: str, body: dict[str, A
     if says_something_new(place, body, complaint):
         return _hear_news(namespace, place, body, now)
     if _may_move(place, now):
-        # A namespace's moves wait for one another. When thousands come back at a time, the judge moves them together.
-        if known is None or _at_once.may():
+        if known is None:
             return _hear_news(namespace, place, body, now)
+        # A namespace's moves wait for one another, and would hold all threads when thousands come back at a time: one
+        # moves here, the others are moved together by the judge.
+        if _moving.acquire(blocking=False):
+            try:
+                return _hear_news(namespace, place, body, now)
+            finally:
+                _moving.release()
         evidence.mark([place.pk])
     if known is None and now.timestamp() - place.written_at >= WRITE_EVERY_S:
         Instance.objects.filter(pk=place.pk, left_at=None).update(last_heard_at=now)
@@ -243,27 +256,29 @@ def _agent(namespace: str, agent_id: str) -> Agent:
     return agent
 
 
+@robust
 def _place(namespace: str, agent_id: str, instance_id: str) -> Place | None:
-    rows = Instance.objects.filter(agent__namespace=namespace, agent__agent_id=agent_id, agent__deleted_at=None)
-    rows = rows.select_related("agent").defer("agent__manifest", "agent__warnings")
-    row = rows.filter(instance_id=instance_id, left_at=None, implicit=False).first()
+    """As plain SQL: after a restart every instance is read once, and all of them within an interval."""
+    with hot_cursor() as cursor:
+        row = cursor.execute(_PLACE, [namespace, agent_id, instance_id], prepare=True).fetchone()
     if row is None:
         return None
-    settings = figures.of_agents([(row.agent_id, row.agent.revision)])[row.agent_id]
-    said = row.heartbeat or {}
-    good_since = judging.evidence_of(row, evidence.Kept(), settings).good_since
+    pk, state, since, draining, percent, heartbeat, heard_at, agent_pk, revision = row
+    settings = figures.of_agents([(agent_pk, revision)])[agent_pk]
+    said = msgspec.json.decode(heartbeat) if heartbeat else {}
+    good_since = said.get("goodSince")
     return Place(
-        pk=row.pk,
-        state=row.state,
-        state_since=row.state_since.timestamp(),
-        draining=row.draining,
-        weight_percent=row.weight_percent,
+        pk=pk,
+        state=state,
+        state_since=since.timestamp(),
+        draining=draining,
+        weight_percent=percent,
         status=said.get("status", "ok"),
         components=said.get("components", {}),
         complaint=complaint_of(said, settings.resources),
-        good_since=good_since,
+        good_since=parse_time(good_since).timestamp() if good_since else None,
         settings=settings,
-        written_at=row.last_heard_at.timestamp() if row.last_heard_at else 0.0,
+        written_at=heard_at.timestamp() if heard_at else 0.0,
         read_at=time.monotonic(),
     )
 
