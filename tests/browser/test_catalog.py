@@ -2,12 +2,11 @@
 
 import pytest
 
-from tests.browser.conftest import ARTIFACTS, AXE
+from tests.browser.conftest import ARTIFACTS, LOOKS, serious_faults
 from tests.trips.world import until
 
 WORDS = {"en": {"agents": "Agents behind it", "restore": "Restore this revision", "restored": "is now revision"},
          "zh-CN": {"agents": "提供它的智能体", "restore": "恢复此修订", "restored": "修订"}}  # fmt: skip
-LOOKS = [(width, scheme, lang) for width in (1280, 390) for scheme in ("light", "dark") for lang in WORDS]
 HOSTILE = '"><img src=x onerror=alert(1)>{{7*7}}'
 
 
@@ -30,9 +29,9 @@ def translator(world):
         world.platform.operator("PUT", f"/v1/agents/translator{at}", json=manifest(version, description))
     urls = {"invokeUrl": f"{world.outside.url}/invoke", "healthUrl": f"{world.outside.url}/health"}
     world.platform.operator("PUT", f"/v1/agents/translator/instances/t-1{at}", json=urls)
-    world.all_told([world.submit()])
+    world.all_told([world.submit()], 30)
     health = f"/v1/agents/echo/health{at}"
-    until(lambda: world.platform.operator("GET", health)["instances"][0]["probes"], 40, "a probe")
+    until(lambda: world.platform.operator("GET", health)["instances"][0]["probes"], 30, "a probe")
     return world.namespace
 
 
@@ -42,6 +41,13 @@ def pages(namespace):
         "ability": f"/console/catalog/ability/?namespace={namespace}&name=translate",
         "agent": f"/console/agents/{namespace}/echo/",
     }
+
+
+def oldest_comparison(page):
+    """The address of the page that compares the translator's first revision with the current one."""
+    page.goto("/admin/registry/revision/?q=translator")
+    first = page.locator("#result_list tbody a").last.get_attribute("href")
+    return first.split("?")[0].replace("/change/", "/compare/")
 
 
 @pytest.mark.parametrize("words", ["texts translate", "翻译文本"])
@@ -103,8 +109,6 @@ def test_a_revision_is_compared_and_restored_after_a_question(open_page, world, 
     page.wait_for_selector("#restore")
     assert "Translates texts" in page.inner_text("#compare table")
     assert world.platform.operator("GET", agent)["revision"] == before
-    ARTIFACTS.mkdir(exist_ok=True)
-    page.screenshot(path=ARTIFACTS / f"admin-revision-1280-light-{lang}.png", full_page=True)
     page.click("#restore form button")
     page.wait_for_url("**/agent/*/change/")
     assert WORDS[lang]["restored"] in page.inner_text("body")
@@ -126,7 +130,27 @@ def test_pages_are_accessible_and_fit_the_screen(open_page, translator, width, s
         page.screenshot(path=ARTIFACTS / f"console-{name}-{width}-{scheme}-{lang}.png", full_page=True)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
         assert page.locator("main img").count() == 0
-        page.evaluate(AXE.read_text("utf-8"))
-        found = page.evaluate("axe.run()")["violations"]
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")] == []
+        assert serious_faults(page) == [], name
     assert page.complaints == []
+
+
+@pytest.mark.parametrize(("width", "scheme", "lang"), LOOKS)
+def test_the_comparison_of_revisions_is_accessible_and_fits_the_screen(open_page, translator, width, scheme, lang):
+    page = open_page(lang, width, scheme, axe=True)
+    page.goto(oldest_comparison(page))
+    page.click("#compare details summary")
+    ARTIFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=ARTIFACTS / f"admin-revision-{width}-{scheme}-{lang}.png", full_page=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("#compare img").count() == 0
+    assert serious_faults(page, "#compare") == []
+
+
+@pytest.mark.parametrize("lang", WORDS)
+def test_no_text_of_an_agents_page_is_left_in_another_language(open_page, translator, lang):
+    page = open_page(lang)
+    page.goto(pages(translator)["agent"])
+    terms = page.locator("dt, th, summary, .why, figcaption, caption").all_inner_texts()
+    chinese = [term for term in terms if any("一" <= letter <= "鿿" for letter in term)]
+    assert chinese == ([term for term in terms if term] if lang == "zh-CN" else [])
+    assert len(terms) > 12

@@ -4,14 +4,13 @@ import re
 
 import pytest
 
-from tests.browser.conftest import ARTIFACTS, AXE
+from tests.browser.conftest import ARTIFACTS, LOOKS, serious_faults
 from tests.trips.world import until
 
 WORDS = {
     "en": {"done": "The task succeeded.", "cancelled": "The task is cancelled.", "again": "on its way again"},
     "zh-CN": {"done": "任务已成功。", "cancelled": "任务已取消。", "again": "回调已重新发出"},
 }
-LOOKS = [(width, scheme, lang) for width in (1280, 390) for scheme in ("light", "dark") for lang in WORDS]
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +19,7 @@ def done(world):
     task_id = world.submit(
         {"ticketTitle": "Cannot log in", "ticketContent": "Password refused"}, correlationId="order-10086"
     )
-    world.all_told([task_id])
+    world.all_told([task_id], 30)
     return task_id
 
 
@@ -138,9 +137,7 @@ def test_pages_are_accessible_and_fit_the_screen(open_page, done, width, scheme,
         page.goto(url)
         page.screenshot(path=ARTIFACTS / f"console-{name}-{width}-{scheme}-{lang}.png", full_page=True)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.evaluate(AXE.read_text("utf-8"))
-        found = page.evaluate("axe.run()")["violations"]
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")] == []
+        assert serious_faults(page) == [], name
 
 
 @pytest.mark.parametrize("lang", WORDS)
