@@ -3,7 +3,7 @@
 A tenth of the API's time went into sessions and languages that nobody asked for.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
@@ -19,7 +19,7 @@ from django.utils.deprecation import MiddlewareMixin
 API = "/v1/"
 
 
-class _PagesOnly(MiddlewareMixin if TYPE_CHECKING else object):
+class _PagesOnly(MiddlewareMixin):
     def __call__(self, request: HttpRequest) -> Any:
         if request.path_info.startswith(API):
             return self.get_response(request)
