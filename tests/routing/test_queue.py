@@ -117,18 +117,10 @@ def test_nudges_wait_for_the_commit(monkeypatch):
 
 
 def test_the_more_a_message_carried_the_longer_the_next_one_gathers():
-    times, done = [], threading.Event()
-
-    def send(batch):
-        times.append(time.monotonic())
-        if len(times) == 3:
-            done.set()
-
-    nudger = Nudger(send)
+    times, sent = [], threading.Semaphore(0)
+    nudger = Nudger(lambda _: (times.append(time.monotonic()), sent.release()))
     for count in (1, 200, 1):
         nudger.nudge(ids(count))
-        before = len(times)
-        while len(times) == before:
-            time.sleep(0.001)
-    assert done.wait(5)
-    assert queue.GATHER_S <= times[1] - times[0] < queue.LONGEST_GATHER_S <= times[2] - times[1]
+        assert sent.acquire(timeout=5)
+    assert times[1] - times[0] >= queue.GATHER_S
+    assert times[2] - times[1] >= queue.LONGEST_GATHER_S
