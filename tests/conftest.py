@@ -35,6 +35,9 @@ class EmbeddedServers:
         self.home.cleanup()
 
 
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    os.environ["REACH_REDIS_PREFIX"] = f"test-{worker}"
+
 EMBEDDED = None if "DATABASE_URL" in os.environ or "REDIS_URL" in os.environ else EmbeddedServers()
 
 # The addresses must be in the environment first.
@@ -56,6 +59,19 @@ DatabaseCreation._destroy_test_db = drop_with_its_sessions  # type: ignore[attr-
 def pytest_configure(config: pytest.Config) -> None:
     if EMBEDDED:
         config.pluginmanager.register(EMBEDDED, "embedded-servers")
+
+
+HERE = Path(__file__).parent
+WHOLE_MACHINES = [HERE / name for name in ("trips", "browser", "lab", "benchmarks", "reach_platform")]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts real processes runs one after the other, and first: it is the longer half of the time."""
+    for item in items:
+        if any(folder in item.path.parents for folder in WHOLE_MACHINES):
+            item.add_marker(pytest.mark.xdist_group("machines"))
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
