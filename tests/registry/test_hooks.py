@@ -1,6 +1,5 @@
 """Hooks by API and admin: strict, audited, with the secret shown once, and only one's own to be seen."""
 
-
 import pytest
 
 from common.clock import now
