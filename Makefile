@@ -20,7 +20,7 @@ up: $(RUN_STAMP)
 
 ## make test    every test
 test: $(DEV_STAMP)
-	@$(PYTHON) -m pytest -n 2 --dist loadgroup
+	@$(PYTHON) -m pytest -n 2
 
 ## make check   form, types, imports, migrations, translations
 check: $(DEV_STAMP)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from reach_platform.embedded.servers import Servers
 
@@ -61,17 +62,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(EMBEDDED, "embedded-servers")
 
 
-HERE = Path(__file__).parent
-WHOLE_MACHINES = [HERE / name for name in ("trips", "browser", "lab", "benchmarks", "reach_platform")]
+WHOLE_MACHINES = ("tests/trips/", "tests/browser/", "tests/lab/", "tests/benchmarks/", "tests/reach_platform/")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts real processes runs one after the other, and first: it is the longer half of the time."""
-    for item in items:
-        if any(folder in item.path.parents for folder in WHOLE_MACHINES):
-            item.add_marker(pytest.mark.xdist_group("machines"))
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+class Apart(LoadScopeScheduling):
+    """What starts real processes runs one after the other on one worker, the longer half of the time; the rest meanwhile
+    on the others."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "machines" if nodeid.startswith(WHOLE_MACHINES) else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Apart:
+    return Apart(config, log)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
