@@ -62,15 +62,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(EMBEDDED, "embedded-servers")
 
 
-WHOLE_MACHINES = ("tests/trips/", "tests/browser/", "tests/lab/", "tests/benchmarks/", "tests/reach_platform/")
+APART = {  # where tests start real processes, which are not for several workers of pytest-xdist at a time
+    "machines": ("tests/trips/", "tests/browser/", "tests/lab/"),
+    "servers": ("tests/reach_platform/", "tests/benchmarks/"),
+}
 
 
 class Apart(LoadScopeScheduling):
-    """What starts real processes runs one after the other on one worker, the longer half of the time; the rest meanwhile
-    on the others."""
+    """What starts real processes runs one after the other on one worker, and first: it takes longest."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "machines" if nodeid.startswith(WHOLE_MACHINES) else nodeid
+        return next((name for name, places in APART.items() if nodeid.startswith(places)), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
