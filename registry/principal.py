@@ -1,7 +1,9 @@
 """Who is asking: the one value that authentication hands to views and services."""
 
+import functools
 import uuid
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 OPERATOR_SCOPES = frozenset({"admin"})
@@ -38,5 +40,14 @@ class Principal:
         """Whether one of the scopes is held; operators may everything."""
         return self.is_operator or not self.scopes.isdisjoint(scopes)
 
+    def may_use(self, ability: str) -> bool:
+        """Whether it may ask for this ability; only clients are bound to some."""
+        return self.kind != "client" or _covers(self.abilities, ability)
+
     def __str__(self) -> str:
         return self.name
+
+
+@functools.lru_cache(maxsize=4096)
+def _covers(patterns: tuple[str, ...], ability: str) -> bool:
+    return any(fnmatchcase(ability, pattern) for pattern in patterns)

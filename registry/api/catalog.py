@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from typing import Any
 
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
@@ -16,7 +15,6 @@ from registry.api.parsing import MOST, limit_of, refuse_misspelt_query, text_par
 from registry.api.view import OBJECT, PROBLEM, READ_AGENTS, READING, STRING, RegistryView, answer, listing
 from registry.catalog import Entry, Offers
 from registry.permissions import namespace_of, principal_of
-from registry.principal import Principal
 
 FORMATS: dict[str, Callable[[Entry], dict[str, Any]]] = {
     "json": catalog.item,
@@ -84,16 +82,11 @@ class Catalog(RegistryView):
             self.offers(namespace),
             text_parameter(request, "q", LONGEST_SEARCH) or "",
             _tags(request),
-            lambda ability: may_use(principal, ability),
+            principal.may_use,
         )
         rows = [one for one in found if one.ability > after and (kind == "json" or one.behind)]
         shown = page(rows, limit, lambda one: one.ability, lambda one: one)
         return Response(_document(kind, catalog.read(namespace, shown["items"]), shown["nextCursor"]))
-
-
-def may_use(principal: Principal, ability: str) -> bool:
-    """Whether this ability is one that the caller may ask for."""
-    return principal.kind != "client" or any(fnmatchcase(ability, pattern) for pattern in principal.abilities)
 
 
 def _document(kind: str, entries: list[Entry], cursor: str | None) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 
-from registry.api.catalog import may_use
 from registry.api.parsing import refuse_misspelt_query
 from registry.api.view import PROBLEM, READ_AGENTS, READING, RegistryView
 from registry.catalog_events import CatalogEvents
@@ -51,6 +50,6 @@ class CatalogEventsView(RegistryView):
         response["Cache-Control"] = "no-store"
         response["X-Accel-Buffering"] = "no"
         response.hand_off = CatalogEvents(  # type: ignore[attr-defined]
-            namespace, last_id, lambda ability: may_use(principal, ability)
+            namespace, last_id, principal.may_use
         )
         return response

@@ -1,7 +1,6 @@
 """What can be asked for, and who would get a task, without sending anything."""
 
 import random
-from fnmatch import fnmatchcase
 from typing import Any
 
 from django.http import HttpResponse
@@ -12,7 +11,6 @@ from common.errors import AbilityNotAllowed, AbilityNotRegistered, NoMatch
 from common.ids import uuid7
 from registry.api.parsing import json_object, text_parameter
 from registry.permissions import HasScope, namespace_of, principal_of
-from registry.principal import Principal
 from registry.selectors import namespace_version
 from registry.states import ROUTABLE
 from routing import snapshot
@@ -37,7 +35,7 @@ class AbilitiesView(APIView):
         found = [
             _ability(one)
             for name, one in sorted(known.abilities.items())
-            if _allowed(principal, name) and (tag is None or any(tag in c.agent.tags for c in one.candidates))
+            if principal.may_use(name) and (tag is None or any(tag in c.agent.tags for c in one.candidates))
         ]
         return json_answer({"items": found, "nextCursor": None})
 
@@ -52,7 +50,7 @@ class ChooseView(APIView):
         name = body.get("ability")
         if name is None:
             raise NoMatch("routing by intent is not available yet; name an ability", extra={"suggestions": []})
-        if not _allowed(principal, name):
+        if not principal.may_use(name):
             raise AbilityNotAllowed(f"this client may not use {name}")
         ability = _fresh(namespace).abilities.get(name)
         if ability is None:
@@ -112,10 +110,6 @@ def _ability(ability: Ability) -> dict[str, Any]:
         ],
         "available": any(instance.state in ROUTABLE for one in ability.candidates for instance in one.agent.instances),
     }
-
-
-def _allowed(principal: Principal, ability: str) -> bool:
-    return principal.kind != "client" or any(fnmatchcase(ability, pattern) for pattern in principal.abilities)
 
 
 def _fresh(namespace: str) -> Snapshot:

@@ -1,12 +1,10 @@
 """Whether a request may become a task, and what that task is: everything that is checked before the row is written."""
 
 import datetime as dt
-import functools
 import hashlib
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from django.conf import settings
@@ -115,14 +113,9 @@ def _ability_name(principal: Principal, request: ReachRequest) -> str:
     name = request.ability
     if name is None:
         raise NoMatch(extra={"suggestions": []})
-    if principal.kind == "client" and not _covers(principal.abilities, name):
+    if not principal.may_use(name):
         raise AbilityNotAllowed(f"this client may not use {name}", errors=[_unknown("/target/ability", "NOT_ALLOWED")])
     return name
-
-
-@functools.lru_cache(maxsize=4096)
-def _covers(patterns: tuple[str, ...], name: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _candidates(known: Snapshot, ability: Ability, request: ReachRequest) -> Sequence[CandidateView]:
