@@ -55,7 +55,14 @@ class LocalServer:
         self._loop.run_until_complete(self._start())
         self._up.set()
         self._loop.run_forever()
-        self._loop.run_until_complete(self._runner.cleanup())
+        self._loop.run_until_complete(self._end())
+
+    async def _end(self) -> None:
+        await self._runner.cleanup()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()  # answers that nobody waits for any more
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def _start(self) -> None:
         app = web.Application(client_max_size=8 * 2**20)
