@@ -51,6 +51,20 @@ def call(work: Callable[[Any], T]) -> T:
         raise RedisAway(str(problem)) from problem
 
 
+class Script:
+    """A Lua script that Redis is given once: `script(client, keys, values)`."""
+
+    def __init__(self, text: str):
+        self._text = text
+        self._digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()  # the name that Redis gives it
+
+    def __call__(self, client: Any, keys: Sequence[str], values: Sequence[Any]) -> Any:
+        try:
+            return client.evalsha(self._digest, len(keys), *keys, *values)
+        except redis.exceptions.NoScriptError:  # its first use since Redis started
+            return client.eval(self._text, len(keys), *keys, *values)
+
+
 def key(*parts: str) -> str:
     """A key or channel under this platform's prefix."""
     return ":".join((settings.REACH_REDIS_PREFIX, *parts))

@@ -8,13 +8,26 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from django.db.models import Q
 
+from common.database import hot_cursor
 from common.secrets import decrypt
 from registry import webhook_secrets
 from registry.credential_cache import CACHE, KnownCredential
 from registry.models import Agent, AgentSecret, Capability, Client, Credential, Instance, Namespace
 from registry.principal import Principal
+
+_CREDENTIAL = """
+SELECT k.kind, k.namespace, k.agent_id, k.scopes, k.key_hint, k.secret_key, k.expires_at,
+  c.name, c.abilities, c.limits, c.callback_schedule
+FROM registry_credential k LEFT JOIN registry_client c ON c.id = k.client_id
+WHERE k.{} = %s AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > %s)
+  AND (c.id IS NULL OR c.enabled)"""
+_BY_KEY, _BY_ACCESS_KEY = (_CREDENTIAL.format(column) for column in ("key_hash", "access_key"))
+
+
+_json = msgspec.json.decode  # Django leaves jsonb as it comes
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,35 +207,34 @@ def client_limits(namespace: str, client: str) -> dict[str, Any]:
 
 def credential_by_key(key_hash: str, now: datetime) -> KnownCredential | None:
     """The good credential with this hash of a bearer key, from this process's cache or the database."""
-    return _good(CACHE.get("h" + key_hash, lambda: _known(now, key_hash=key_hash)), now)
+    return _good(CACHE.get("h" + key_hash, lambda: _known(_BY_KEY, key_hash, now)), now)
 
 
 def credential_by_access_key(access_key: str, now: datetime) -> KnownCredential | None:
     """The good credential with this access key, likewise."""
-    return _good(CACHE.get("a" + access_key, lambda: _known(now, access_key=access_key)), now)
+    return _good(CACHE.get("a" + access_key, lambda: _known(_BY_ACCESS_KEY, access_key, now)), now)
 
 
 def _good(known: KnownCredential | None, now: datetime) -> KnownCredential | None:
     return known if known and known.is_good(now) else None
 
 
-def _known(now: datetime, **by: str) -> KnownCredential | None:
-    row = Credential.objects.filter(_usable(now), **by).select_related("client").first()
-    if row is None or (row.client and not row.client.enabled):
+def _known(statement: str, key: str, now: datetime) -> KnownCredential | None:
+    """As plain SQL: where each instance has a key of its own, nearly every heartbeat reads one."""
+    with hot_cursor() as cursor:
+        row = cursor.execute(statement, [key, now], prepare=True).fetchone()
+    if row is None:
         return None
-    return KnownCredential(_principal(row), bytes(row.secret_key), row.expires_at)
-
-
-def _principal(row: Credential) -> Principal:
-    client = row.client
-    return Principal(
-        kind=row.kind,
-        namespace=row.namespace_id,
-        client=client.name if client else None,
-        agent_id=row.agent_id or None,
-        scopes=frozenset(row.scopes),
-        abilities=tuple(client.abilities) if client else (),
-        limits=client.limits if client else {},
-        name=f"{row.kind}:{client.name if client else row.agent_id or row.key_hint}",
-        callback_schedule=client.callback_schedule if client else Client.Schedule.STANDARD,
+    kind, namespace, agent_id, scopes, hint, secret_key, expires_at, client, abilities, limits, schedule = row
+    principal = Principal(
+        kind=kind,
+        namespace=namespace,
+        client=client,
+        agent_id=agent_id or None,
+        scopes=frozenset(_json(scopes)),
+        abilities=tuple(_json(abilities)) if client else (),
+        limits=_json(limits) if client else {},
+        name=f"{kind}:{client or agent_id or hint}",
+        callback_schedule=schedule or Client.Schedule.STANDARD,
     )
+    return KnownCredential(principal, bytes(secret_key), expires_at)

@@ -11,7 +11,7 @@ from common.ids import new_trace_id, parse_traceparent
 from reach_platform.front.body import BodyCutShort, BodyReader, UploadTooSlow
 from reach_platform.front.environ import build
 from reach_platform.front.pool import DjangoPool, to_answer
-from reach_platform.front.types import Answer, Receive, Scope, Send
+from reach_platform.front.types import Answer, Lane, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +21,8 @@ BATCH_PATH = "/v1/reach/batch"
 class Front:
     """Reads bodies and serves streams and waits on the loop; Django answers everything, from `pool`."""
 
-    def __init__(self, pool: DjangoPool, reader: BodyReader, *, limit: int, batch_limit: int):
-        self._pool, self._reader = pool, reader
+    def __init__(self, pool: DjangoPool, reader: BodyReader, lane: Lane | None = None, *, limit: int, batch_limit: int):
+        self._pool, self._reader, self._lane = pool, reader, lane
         self._limit, self._batch_limit = limit, batch_limit
         self._stopping = False
         self._watches: set[asyncio.Task[Any]] = set()
@@ -45,13 +45,17 @@ class Front:
                 await self._reader.drain(scope, receive)
             return
         try:
-            answer = await self._pool.answer(build(scope, body))
+            answer = await self._answer(scope, body)
         except ReachError as error:
             await self._refuse(error, scope, send)
             return
         finally:
             self._reader.held -= len(body)
         await self._deliver(answer, scope, receive, send)
+
+    async def _answer(self, scope: Scope, body: bytes) -> Answer:
+        quick = await self._lane.answer(scope, body) if self._lane else None
+        return quick or await self._pool.answer(build(scope, body))
 
     async def _deliver(self, answer: Answer, scope: Scope, receive: Receive, send: Send) -> None:
         head = scope["method"] == "HEAD"
@@ -98,6 +102,8 @@ class Front:
             elif message["type"] == "lifespan.shutdown":
                 self.stop()
                 self._pool.close()
+                if self._lane:
+                    self._lane.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -24,3 +24,11 @@ class Answer:
         """Send it in one piece; with `head` only what a HEAD request gets."""
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
         await send({"type": "http.response.body", "body": b"" if head else self.body})
+
+
+class Lane(Protocol):
+    """A quicker way for requests of one kind."""
+
+    async def answer(self, scope: Scope, body: bytes) -> Answer | None: ...
+
+    def close(self) -> None: ...

@@ -9,7 +9,7 @@ from registry.api.parsing import json_object
 from registry.api.view import STRING, RegistryView, answer, described
 from registry.health import HEARTBEAT_INTERVAL_MS
 from registry.permissions import namespace_of, require_agent
-from registry.services import instances
+from registry.services import heartbeats, instances
 
 WORK = ("agent:register", "agent:work")
 REGISTERED = answer(
@@ -64,7 +64,7 @@ class Heartbeat(RegistryView):
     def post(self, request: Request, agent_id: str, instance_id: str) -> Response:
         require_agent(request, agent_id)
         body = json_object(request, bodies.heartbeat, may_be_empty=True)
-        heard = instances.heartbeat(namespace_of(request), agent_id, instance_id, body, now=now())
+        heard = heartbeats.heartbeat(namespace_of(request), agent_id, instance_id, body, now=now())
         return Response({
             "state": heard.state,
             "score": heard.score,

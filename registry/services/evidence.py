@@ -23,7 +23,7 @@ from common import redis
 from registry.health import Call, Probe
 from registry.services import evidence_memory as memory
 
-PROBES_KEPT, CALLS_KEPT, BEATS_KEPT = 20, 200, 10
+PROBES_KEPT, CALLS_KEPT = 20, 200
 KEPT_S = 86_400
 ROUND_S = 60.0  # one prober's results that belong together
 SUSPECT_S = 60
@@ -58,14 +58,6 @@ class Scored(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What a heartbeat gets back: the row's mark, and the last score."""
-
-    rev: bytes | None
-    scored: Scored | None
-
-
-@dataclass(frozen=True, slots=True)
 class Kept:
     """All that is kept of one instance; results oldest first."""
 
@@ -78,32 +70,6 @@ class Kept:
     beats: tuple[float, ...] = ()
     probes: tuple[Probe, ...] = ()
     calls: tuple[Call, ...] = ()
-
-
-def heard(instance_pk: int, body: dict[str, Any], now: datetime, *, good: bool, proving: bool) -> Known | None:
-    """Note a heartbeat, in one round trip; None while Redis is away. `proving` = good ones are counted."""
-    pk, at = str(instance_pk), now.timestamp()
-    said = {"at": at, "inflight": body.get("inflight", -1), "resources": _encode(body.get("resources", {}))}
-    hb, beats = redis.key("hb", pk), redis.key("beats", pk)
-
-    def work(client: Any) -> Known:
-        pipe = client.pipeline(transaction=False)
-        pipe.hmget(hb, "rev", "score")
-        pipe.hset(hb, mapping=said)
-        pipe.expire(hb, KEPT_S)
-        pipe.zadd(redis.key("heard"), {pk: at})
-        if not good:
-            pipe.delete(beats)
-        elif proving:
-            pipe.lpush(beats, at).ltrim(beats, 0, BEATS_KEPT - 1).expire(beats, KEPT_S)
-        rev, score = pipe.execute()[0]
-        return Known(rev, _scored(score))
-
-    try:
-        return redis.call(work)
-    except redis.RedisAway:
-        memory.heard(instance_pk, at, good)
-        return None
 
 
 def probed(instance_pk: int, ok: bool, ms: float | None, reason: str, now: datetime, prober: str) -> None:
@@ -179,7 +145,7 @@ def _kept(hb: list[bytes | None], beats: list[bytes], probes: list[bytes], calls
         inflight=int(inflight) if inflight and inflight != b"-1" else None,
         resources=msgspec.json.decode(resources) if resources else None,
         baseline_ms=float(base) if base else None,
-        scored=_scored(score),
+        scored=scored_of(score),
         slate_since=float(slate) if slate else 0.0,
         beats=tuple(map(float, reversed(beats))),
         probes=tuple(_probes(_joined(probes))) if probes else (),
@@ -191,7 +157,8 @@ def _joined(newest_first: list[bytes]) -> bytes:
     return b"[" + b",".join(reversed(newest_first)) + b"]"
 
 
-def _scored(raw: bytes | None) -> Scored | None:
+def scored_of(raw: bytes | None) -> Scored | None:
+    """A score as it is kept."""
     return msgspec.json.decode(raw, type=Scored) if raw else None
 
 

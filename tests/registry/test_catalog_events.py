@@ -71,12 +71,12 @@ def test_every_kind_of_change_is_heard_in_its_order(space):
 
 
 def test_a_state_change_says_from_where_to_where_and_why(space):
-    from registry.services import instances
+    from registry.services import heartbeats
 
     register(space)
     put_instance(space)
     body = {"status": "degraded"}
-    (heard,) = watch(space, lambda: instances.heartbeat(space, "a1", "i1", body, now=now()), until=1).events
+    (heard,) = watch(space, lambda: heartbeats.heartbeat(space, "a1", "i1", body, now=now()), until=1).events
     assert heard.event == "instance.state"
     assert {key: heard.data[key] for key in ("agentId", "instanceId", "from", "to")} == {
         "agentId": "a1", "instanceId": "i1", "from": "NEW", "to": "DEGRADED",

@@ -9,7 +9,7 @@ from common import broadcast, redis
 from common.clock import now
 from registry import jobs, selectors
 from registry.models import Instance, StateChange
-from registry.services import evidence, instances, judging, listening, silence
+from registry.services import evidence, heartbeats, judging, listening, silence
 from tests.registry.calls import errors_of
 
 AGENT = "/v1/agents/a1"
@@ -152,7 +152,7 @@ def test_a_wrong_heartbeat_is_422(running, body):
 
 
 def beat(namespace, at, **body):
-    return instances.heartbeat(namespace, "a1", "i1", {"status": "ok", **body}, now=at)
+    return heartbeats.heartbeat(namespace, "a1", "i1", {"status": "ok", **body}, now=at)
 
 
 def test_good_heartbeats_bring_it_online_and_a_complaint_degrades_it(running, namespace):
@@ -345,7 +345,7 @@ def test_if_nobody_is_heard_but_most_answer_probes_the_platform_is_deaf(running,
 def test_when_many_come_back_the_judge_moves_them_together(running, namespace):
     start = now()
     silence.check_heartbeats(start + timedelta(seconds=40))
-    with instances._moving:  # another one is on its way back just now
+    with heartbeats._moving:  # another one is on its way back just now
         assert beat(namespace, start + timedelta(seconds=41)).state == "OFFLINE"
     assert judging.judge_dirty(start + timedelta(seconds=41)) == 1
     assert beat(namespace, start + timedelta(seconds=42)).state == "NEW"

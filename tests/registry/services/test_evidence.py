@@ -5,6 +5,7 @@ import pytest
 from common.clock import now
 from registry.services import evidence
 from registry.services.evidence import FAILED, NEUTRAL, OK, Seen
+from registry.services.hearing import Beat, hear
 
 pytestmark = pytest.mark.django_db
 
@@ -12,7 +13,7 @@ pytestmark = pytest.mark.django_db
 def test_what_was_noted_is_read_oldest_first(place):
     (one,) = place("a")
     at = now()
-    evidence.heard(one.pk, {"inflight": 3, "resources": {"gpu": 1}}, at, good=True, proving=True)
+    hear([Beat(one.pk, {"inflight": 3, "resources": {"gpu": 1}}, good=True, proving=True)], at)
     evidence.probed(one.pk, False, 12.5, "status 503", at, "p1")
     evidence.probed(one.pk, True, 3.0, "", at + timedelta(seconds=1), "p1")
     evidence.called([Seen(one.pk, OK, 20.0, "", at), Seen(one.pk, FAILED, None, "TIMEOUT", at + timedelta(seconds=2))])
@@ -46,7 +47,7 @@ def test_only_so_much_is_kept(place):
 def test_a_bad_heartbeat_ends_the_row_of_good_ones(place):
     (one,) = place("a")
     for good in (True, True, False, True):
-        evidence.heard(one.pk, {}, now(), good=good, proving=True)
+        hear([Beat(one.pk, {}, good=good, proving=True)], now())
     assert len(evidence.read([one.pk])[one.pk].beats) == 1
 
 
@@ -61,7 +62,7 @@ def test_failures_and_probes_ask_for_a_judgement(place):
 def test_without_redis_this_process_remembers(place, away):
     (one,) = place("a")
     at = now()
-    assert evidence.heard(one.pk, {}, at, good=True, proving=True) is None
+    assert hear([Beat(one.pk, {}, good=True, proving=True)], at) is None
     evidence.probed(one.pk, False, 1.0, "refused", at, "p")
     evidence.called([Seen(one.pk, FAILED, None, "UNREACHABLE", at)])
     kept = evidence.read([one.pk])[one.pk]

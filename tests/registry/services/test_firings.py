@@ -11,7 +11,7 @@ from common.errors import NotFound
 from registry.hooks.messages import Tried
 from registry.hooks.sender import BOUNDS, Lane
 from registry.models import Hook, HookFiring, StateChange
-from registry.services import firings, hook_events, hooks, instances, judging, manifests
+from registry.services import firings, heartbeats, hook_events, hooks, instances, judging, manifests
 
 pytestmark = pytest.mark.django_db
 EVENTS = ["agent.state", "agent.resource", "alert"]
@@ -37,7 +37,7 @@ def told(hook):
 
 
 def beat(namespace, **resources):
-    instances.heartbeat(namespace, "a1", "i0", {"resources": resources}, now=now())
+    heartbeats.heartbeat(namespace, "a1", "i0", {"resources": resources}, now=now())
 
 
 def test_a_judged_move_is_told_to_hooks_of_the_agent_and_of_the_namespace(hooked, namespace, place):

@@ -15,7 +15,7 @@ from standardwebhooks import Webhook
 from common.clock import now
 from registry.hooks.sender import Lane
 from registry.models import Agent, Hook, HookFiring, Instance, Namespace, StateChange
-from registry.services import firings, hook_events, hooks, instances, judging
+from registry.services import firings, heartbeats, hook_events, hooks, judging
 from tests.committed import database, database_made  # noqa: F401 - fixtures
 
 EVENTS = ["agent.state", "agent.resource", "alert"]
@@ -274,7 +274,7 @@ def test_two_heartbeats_at_once_tell_of_a_crossing_once(row):
     issued = hook_of(row, "http://127.0.0.1:9/")
     namespace = row.agent.namespace_id
     said = {"resources": {"disk": 3}}
-    results = together(lambda _: instances.heartbeat(namespace, "a1", "i0", said, now=now()))
+    results = together(lambda _: heartbeats.heartbeat(namespace, "a1", "i0", said, now=now()))
     assert all(heard.registered for heard in results)
     assert HookFiring.objects.filter(hook=issued.hook, event="agent.resource").count() == 1
 
