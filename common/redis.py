@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import redis
 from django.conf import settings
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
 T = TypeVar("T")
@@ -68,22 +67,3 @@ class Script:
 def key(*parts: str) -> str:
     """A key or channel under this platform's prefix."""
     return ":".join((settings.REACH_REDIS_PREFIX, *parts))
-
-
-class Script:
-    """A Lua script, called by its hash; its text is sent only to a server that does not know it."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-    def __call__(self, keys: Sequence[str], args: Sequence[Any]) -> Any:
-        """What the script returns; raises RedisAway."""
-
-        def work(client: Any) -> Any:
-            try:
-                return client.evalsha(self._sha, len(keys), *keys, *args)
-            except NoScriptError:
-                return client.eval(self._text, len(keys), *keys, *args)
-
-        return call(work)

@@ -24,6 +24,7 @@ CLIENT_NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$"
 USER_NAME = r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,149}$"
 HEADER_KEY = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 LONGEST_OVERLAP_S = 30 * 86_400
+LOWEST_RATE, HIGHEST_RATE = 0.0001, 1_000_000  # a second; one in three hours is the least that can be counted out
 HEALTH_WORDS = ("ok", "degraded", "down")
 
 NAMESPACE_NAME = {"type": "string", "pattern": NAME}
@@ -39,7 +40,7 @@ CLIENT = obj(
         "scopes": listed(one_of(*CLIENT_SCOPES), len(CLIENT_SCOPES), unique=True),
         "abilities": listed(text(200, minLength=1), 500, unique=True),
         "limits": obj({
-            "ratePerSecond": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e6},
+            "ratePerSecond": {"type": "number", "minimum": LOWEST_RATE, "maximum": HIGHEST_RATE},
             "burst": whole(1, 1_000_000),
             "maxConcurrency": whole(1, 1_000_000),
         }),

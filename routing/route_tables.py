@@ -8,6 +8,7 @@ from common.encoding import dumps, pointer
 from common.errors import FieldErrors, Invalid
 from common.schema import Validator
 from common.yaml import Number, plain
+from registry.bodies import HIGHEST_RATE, LOWEST_RATE
 from routing.models import Candidate, Route
 from routing.states import TaskError
 from routing.strategies import REGISTRY
@@ -65,8 +66,8 @@ ROUTE = _object(
         "limits": _object(
             {
                 "maxInflight": _whole(1),
-                "ratePerSecond": {"type": "number", "exclusiveMinimum": 0},
-                "burst": _whole(1),
+                "ratePerSecond": {"type": "number", "minimum": LOWEST_RATE, "maximum": HIGHEST_RATE},
+                "burst": _whole(1, 1_000_000),
                 "queueMax": _whole(0),
                 "instanceShare": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
             }

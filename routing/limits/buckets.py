@@ -17,7 +17,7 @@ from django.conf import settings
 
 from common import redis
 
-_SCRIPT = redis.Script("""
+_TAKE = redis.Script("""
 local t = redis.call('TIME')
 local now = t[1] + t[2] / 1e6
 local every, room, full_at, owed = {}, {}, {}, {}
@@ -115,7 +115,7 @@ def take(wants: Sequence[Sequence[Bucket]]) -> list[Shortage | None]:
     args: list[Any] = [value for one in buckets.values() for value in (repr(one.every_s), one.burst)]
     args += [" ".join(str(order[one.key]) for one in want) for want in wants]
     try:
-        answers = _SCRIPT(list(buckets), args)
+        answers = redis.call(lambda client: _TAKE(client, list(buckets), args))
     except redis.RedisAway:
         return _local.take(wants, settings.REACH_WEB_WORKERS, time.monotonic())
     known = [None, *buckets.values()]
@@ -129,7 +129,7 @@ def give_back(wants: Sequence[Sequence[Bucket]]) -> None:
     if not seconds:
         return
     try:
-        _GIVE_BACK(list(seconds), [repr(value) for value in seconds.values()])
+        redis.call(lambda client: _GIVE_BACK(client, list(seconds), [repr(value) for value in seconds.values()]))
     except redis.RedisAway:
         _local.give_back(wants, settings.REACH_WEB_WORKERS)
 

@@ -10,15 +10,16 @@ from typing import Any
 from common import ids
 from common.arrays import arrays, unnest
 from common.database import hot_cursor, robust
-from common.errors import AbilityNotRegistered, IdempotencyMismatch, Invalid, NotFound, NotReady, ReachError
-from common.json import dumps, parse, same
+from common.errors import AbilityNotRegistered, Invalid, NotFound, NotReady, ReachError
+from common.json import dumps, parse
 from registry.principal import Principal
 from registry.selectors import namespace_version
 from routing import queue, snapshot
 from routing.documents import PRIORITIES
 from routing.requests import ReachRequest
+from routing.services import earlier, quotas
 from routing.services.admission import Admitted, Parent, admit, caller_of
-from routing.services.asked import opened, sealed
+from routing.services.asked import sealed
 from routing.services.batches import in_halves
 from routing.services.gathered import Gathered
 from routing.services.node import here
@@ -65,10 +66,6 @@ WITH given AS MATERIALIZED (
 )
 SELECT id FROM task"""  # noqa: S608 - made of constants
 _OWN = "SELECT id FROM routing_task WHERE id = ANY(%(ids)s::uuid[])"
-_EARLIER = """
-SELECT i.correlation_id, i.task_id, i.digest, t.state, t.trace_id, b.request
-FROM routing_idempotency i JOIN routing_task t ON t.id = i.task_id JOIN routing_taskbody b ON b.task_id = i.task_id
-WHERE i.namespace = %(namespace)s AND i.client = %(client)s AND i.correlation_id = ANY(%(correlation_ids)s::text[])"""
 _PARENTS = """
 SELECT id, namespace, client, agent_id, state, outcome IS NULL, trace_id, call_path, deadline_at
 FROM routing_task WHERE id = ANY(%(ids)s::uuid[]) AND namespace = %(namespace)s"""
@@ -87,6 +84,12 @@ class _Entry:
     answer: Accepted | ReachError | None = None
     row: tuple[Any, ...] = ()
     due_at: dt.datetime | None = None
+    ask: quotas.Ask | None = None
+    paid: bool = False
+
+    @property
+    def is_new_task(self) -> bool:
+        return isinstance(self.answer, Accepted) and not self.answer.replayed
 
 
 def accept(
@@ -94,7 +97,8 @@ def accept(
 ) -> Accepted:
     """Make the request a task, or find the one that it is a repetition of; durable when this returns.
 
-    Raises what `admission.admit` raises, and IdempotencyMismatch when the correlationId was used for something else.
+    Raises what `admission.admit` raises, what `quotas.admit` gives, and IdempotencyMismatch when the correlationId was
+    used for something else.
     """
     [answer] = accept_many(principal, namespace, [request], traceparent=traceparent, now=now)
     if isinstance(answer, ReachError):
@@ -127,10 +131,9 @@ def accept_many(
         # As new as the registry was after this request came in; what changes from now on need not count for it.
         _try(principal, snapshot.at_least(namespace, newest), client, todo, now, unchanged=False)
     _prefer_repeats(namespace, client, list(entries.values()))
+    quotas.give_back([entry.ask for entry in entries.values() if entry.ask and entry.paid and not entry.is_new_task])
     queue.nudge(
-        entry.task_id
-        for entry in entries.values()
-        if isinstance(entry.answer, Accepted) and not entry.answer.replayed and entry.due_at and entry.due_at <= now
+        entry.task_id for entry in entries.values() if entry.is_new_task and entry.due_at and entry.due_at <= now
     )
     return [
         entries[index].answer or NotReady() if index in entries else _given(item) for index, item in enumerate(items)
@@ -147,7 +150,9 @@ def _try(
     version = known.version if unchanged else None
     for entry in todo:
         entry.answer = None
-    _write(known.namespace, client, [entry for entry in todo if _prepare(principal, known, version, entry, now)])
+    ready = [entry for entry in todo if _prepare(principal, known, version, entry, now)]
+    _pay(known.namespace, client, [entry for entry in ready if entry.ask and not entry.paid])
+    _write(known.namespace, client, [entry for entry in ready if entry.answer is None])
     return [entry for entry in todo if entry.answer is None or _may_be_new(entry.answer)]
 
 
@@ -179,7 +184,20 @@ def _prepare(principal: Principal, known: Snapshot, version: int | None, entry: 
         return False
     whose = (known.namespace, caller_of(principal), version, now)
     entry.row, entry.due_at = whose + _row(entry, admitted), admitted.times.due_at
+    ability = known.abilities[admitted.ability]
+    entry.ask = entry.ask or quotas.ask(principal, known.namespace, whose[1], ability, entry.task_id)
     return True
+
+
+def _pay(namespace: str, client: str, entries: list[_Entry]) -> None:
+    """Have those that are limited admitted; repetitions are answered first where each place counts."""
+    if any(entry.ask and entry.ask.is_narrow for entry in entries) or len(entries) > 1:
+        _answer_earlier(namespace, client, entries)
+    asking = [(entry, entry.ask) for entry in entries if entry.ask and entry.answer is None]
+    if not asking:
+        return
+    for (entry, _), refusal in zip(asking, quotas.admit([ask for _, ask in asking]), strict=True):
+        entry.answer, entry.paid = refusal, refusal is None
 
 
 def _row(entry: _Entry, admitted: Admitted) -> tuple[Any, ...]:
@@ -232,23 +250,28 @@ def _answer_repeats(namespace: str, client: str, entries: list[_Entry]) -> None:
     if not entries:
         return
     own = _ids_there([entry.task_id for entry in entries])  # committed before, but the answer was lost
-    earlier = _earlier(namespace, client, [e.request.correlation_id for e in entries if e.request.correlation_id])
     for entry in entries:
         if entry.task_id in own:
             entry.answer = _accepted(entry)
-        elif found := earlier.get(entry.request.correlation_id or ""):
-            entry.answer = _replay(entry, found)
+    _answer_earlier(namespace, client, [entry for entry in entries if entry.answer is None])
+
+
+def _answer_earlier(namespace: str, client: str, entries: list[_Entry]) -> None:
+    """Answer what an earlier request with the same correlationId was answered, or that it was another request."""
+    ids = [entry.request.correlation_id for entry in entries if entry.request.correlation_id]
+    found = earlier.requests(namespace, client, ids)
+    for entry in entries:
+        if one := found.get(entry.request.correlation_id or ""):
+            entry.answer = one.answer(entry.request, entry.digest)
 
 
 def _prefer_repeats(namespace: str, client: str, entries: list[_Entry]) -> None:
     """A repetition is answered with its task also where the request would be refused by now."""
     refused = [e for e in entries if isinstance(e.answer, ReachError) and e.request.correlation_id]
-    if not refused:
-        return
-    earlier = _earlier(namespace, client, [e.request.correlation_id or "" for e in refused])
+    found = earlier.requests(namespace, client, [e.request.correlation_id or "" for e in refused])
     for entry in refused:
-        found = earlier.get(entry.request.correlation_id or "")
-        replay = _replay(entry, found) if found else None
+        one = found.get(entry.request.correlation_id or "")
+        replay = one and one.answer(entry.request, entry.digest)
         if isinstance(replay, Accepted):
             entry.answer = replay
 
@@ -257,20 +280,6 @@ def _prefer_repeats(namespace: str, client: str, entries: list[_Entry]) -> None:
 def _ids_there(task_ids: list[uuid.UUID]) -> set[uuid.UUID]:
     with hot_cursor() as cursor:
         return {row[0] for row in cursor.execute(_OWN, {"ids": task_ids}).fetchall()}
-
-
-@robust(patience=_PATIENCE_S)
-def _earlier(namespace: str, client: str, correlation_ids: list[str]) -> dict[str, tuple[Any, ...]]:
-    values = {"namespace": namespace, "client": client, "correlation_ids": correlation_ids}
-    with hot_cursor() as cursor:
-        return {row[0]: row[1:] for row in cursor.execute(_EARLIER, values, prepare=True).fetchall()}
-
-
-def _replay(entry: _Entry, found: tuple[Any, ...]) -> Accepted | ReachError:
-    task_id, digest, state, trace_id, stored = found
-    if bytes(digest) != entry.digest and not same(parse(opened(bytes(stored))), entry.request.value):
-        return IdempotencyMismatch()
-    return Accepted(task_id, trace_id, entry.request.correlation_id, state, replayed=True)
 
 
 def _accepted(entry: _Entry) -> Accepted:

@@ -4,7 +4,8 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given
+from hypothesis import settings as searching
 from hypothesis import strategies as some
 
 from common import redis
@@ -112,9 +113,13 @@ def test_without_redis_each_process_grants_its_part_of_the_rate():
 
 
 RATES = some.sampled_from([0.5, 1.0, 7.0])
-STEPS = some.lists(some.tuples(some.floats(0, 3), some.lists(some.sampled_from([(0,), (1,), (0, 1)]), max_size=6)))
+STEPS = some.lists(
+    some.tuples(some.floats(0, 3), some.lists(some.sampled_from([(0,), (1,), (0, 1)]), max_size=6)), max_size=10
+)
+PATIENT = searching(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+@PATIENT
 @given(RATES, some.integers(1, 5), STEPS)
 def test_never_more_than_burst_plus_rate_times_time(rate: float, burst: int, steps: list[Any]):
     both, local = [a_bucket(rate, burst, "a"), a_bucket(rate * 2, burst, "b")], Local()
@@ -129,6 +134,7 @@ def test_never_more_than_burst_plus_rate_times_time(rate: float, burst: int, ste
     assert all(count <= burst + one.rate * (now - began) + 1e-3 for count, one in zip(taken, both, strict=True))
 
 
+@PATIENT
 @given(RATES, some.integers(1, 5), some.lists(some.sampled_from([(0,), (1,), (0, 1)]), max_size=20))
 def test_the_script_and_the_process_grant_the_same(rate: float, burst: int, items: list[tuple[int, ...]]):
     redis.call(lambda client: client.delete(redis.key("bucket", "a"), redis.key("bucket", "b")))
