@@ -218,6 +218,7 @@ REASONS: dict[str, Text] = {
     "DRAINING": Text("it is draining", "正在排空"),
     "OFFLINE": Text("it is offline", "已离线"),
     "NO_ADDRESS": Text("it has no address to be called at", "没有可调用的地址"),
+    "PULL": Text("it waits to be fetched by its agent", "等待智能体自行领取"),
     "BUSY": Text("it works on as much as it may", "已达到并发上限"),
     "REGION": Text("another region is preferred and has somebody", "优先地域中有可用实例"),
 }
@@ -226,5 +227,6 @@ THE_AGENT = Text("the agent", "智能体")
 
 def reason_words(codes: str) -> Text:
     """The words of one or more reason codes, separated by commas; what is not known stays as it is."""
-    found = [REASONS.get(code.strip(), Text(code.strip(), code.strip())) for code in codes.split(",")]
+    split = [code.strip() for code in codes.split(",")]
+    found = [REASONS.get(code.partition(":")[0], Text(code, code)) for code in split]
     return Text(", ".join(text.en for text in found), "、".join(text.zh for text in found))

@@ -9,6 +9,7 @@ from math import floor
 
 from registry.states import ROUTABLE
 from routing.ask import MAX_HOPS, Ask, Load
+from routing.channel_choice import pulls
 from routing.snapshot.model import CandidateView, InstanceView, RouteView
 from routing.states import TaskError
 
@@ -82,7 +83,7 @@ def state(_ask: Ask, seen: Seen) -> str | None:
 
 
 def address(_ask: Ask, seen: Seen) -> str | None:
-    return None if seen.instance.invoke_url else "NO_ADDRESS"
+    return None if seen.instance.invoke_url or pulls(seen.candidate.agent) else "NO_ADDRESS"
 
 
 def concurrency(_ask: Ask, seen: Seen) -> str | None:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from routing.api import callbacks, choose, reach, reports, routes, tasks
+from routing.api import callbacks, choose, lease, reach, reports, routes, tasks
 
 v1 = [
     path("reach", reach.ReachView.as_view(), name="reach"),
@@ -16,6 +16,7 @@ v1 = [
     path("tasks/<str:task_id>/receipt", reports.ReceiptView.as_view(), name="task-receipt"),
     path("tasks/<str:task_id>/progress", reports.ProgressView.as_view(), name="task-progress"),
     path("tasks/<str:task_id>/result", reports.ResultView.as_view(), name="task-result"),
+    path("agents/<str:agent_id>/lease", lease.LeaseView.as_view(), name="agent-lease"),
     path("abilities", choose.AbilitiesView.as_view(), name="abilities"),
     path("routes", routes.RoutesView.as_view(), name="routes"),
     path("routes/<str:ability>", routes.RouteView.as_view(), name="route"),

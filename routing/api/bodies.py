@@ -40,6 +40,17 @@ RESULT = _report(
     examples=[{"attemptKey": "019abc…", "status": "SUCCEEDED", "data": {"category": "login"}, "usage": {"tokens": 12}}],
 )
 
+LEASE = {
+    "type": "object",
+    "properties": {
+        "instanceId": {"type": "string", "minLength": 1, "maxLength": 128},
+        "max": {"type": "integer", "minimum": 1, "maximum": 100, "default": 1},
+    },
+    "required": ["instanceId"],
+    "additionalProperties": False,
+    "examples": [{"instanceId": "i-1", "max": 4}],
+}
+
 REDELIVER_FILTER = {
     "type": "object",
     "properties": {
@@ -74,5 +85,6 @@ nothing = Validator(NOTHING)
 receipt = Validator(RECEIPT)
 progress = Validator(PROGRESS)
 result = Validator(RESULT)
+lease = Validator(LEASE)
 redeliver_filter = Validator(REDELIVER_FILTER)
 choose = Validator(CHOOSE)

@@ -29,7 +29,7 @@ from common.errors import (
 from registry.api.view import PROBLEM, listing
 from routing import request_schema, route_tables
 from routing.api import bodies
-from routing.api.documented import ABILITY, ACCEPTED, BATCH_ITEMS, CHOSEN, PUT_ROUTES, ROUTES, TASK_DOCUMENT
+from routing.api.documented import ABILITY, ACCEPTED, BATCH_ITEMS, CHOSEN, LEASED, PUT_ROUTES, ROUTES, TASK_DOCUMENT
 from routing.states import TaskState
 
 JSON = "application/json"
@@ -172,6 +172,18 @@ _REPORT = (NotFound, StateConflict)
 RECEIPT = _entry("task_receipt", "Say that you have it", _TAKEN, *_REPORT, body=bodies.RECEIPT, tag="agents")
 PROGRESS = _entry("task_progress", "Say how far you are", _TAKEN, *_REPORT, body=bodies.PROGRESS, tag="agents")
 RESULT = _entry("task_result", "Hand in the result", _TAKEN, *_REPORT, body=bodies.RESULT, tag="agents")
+LEASE = _entry(
+    "agent_lease",
+    "Fetch tasks, waiting for some if there are none",
+    {200: OpenApiResponse(LEASED, "At most `max` tasks, perhaps none; acknowledge each before its `leaseUntil`")},
+    BadRequest,
+    NotFound,
+    StateConflict,
+    description="For agents whose manifest lists the channel pull. Report by receipt, progress and result.",
+    body=bodies.LEASE,
+    parameters=(_query("wait", "Seconds to wait.", type="integer", minimum=0, maximum=30, default=20),),
+    tag="agents",
+)
 REDELIVER_MANY = _entry(
     "callbacks_redeliver",
     "Deliver ended callbacks again, by filter",

@@ -37,6 +37,25 @@ BATCH_ITEMS = _shape(
     }
 )
 
+LEASED = _shape(
+    {
+        "tasks": {
+            "type": "array",
+            "items": _shape(
+                {
+                    "taskId": {"type": "string", "format": "uuid"},
+                    "payload": OBJECT,
+                    "attempt": _COUNT,
+                    "attemptKey": STRING,
+                    "leaseUntil": TIME,
+                },
+                description="The request as other channels send it, and until when a receipt is awaited.",
+            ),
+        }
+    },
+    required=["tasks"],
+)
+
 _RESULT = _shape(
     {
         "status": STRING,

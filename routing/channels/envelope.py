@@ -2,6 +2,7 @@
 
 import datetime as dt
 import functools
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -18,8 +19,8 @@ _NO_METADATA = msgspec.Raw(b"{}")
 _MILLISECOND = dt.timedelta(milliseconds=1)
 
 
-def request_body(sending: Sending, now: dt.datetime) -> bytes:
-    """The task request as JSON; payload and metadata are the very bytes that the caller sent."""
+def request_body(sending: Sending, now: dt.datetime, **more: Any) -> bytes:
+    """The task request as JSON, with `more` members; payload and metadata are the very bytes that the caller sent."""
     dispatch, task = sending.dispatch, sending.dispatch.task
     return _encode(
         {
@@ -44,6 +45,7 @@ def request_body(sending: Sending, now: dt.datetime) -> bytes:
             "resultUrl": sending.result_url,
             "resultToken": sending.result_token,
             "metadata": _NO_METADATA if sending.metadata is None else msgspec.Raw(sending.metadata),
+            **more,
         }
     )
 

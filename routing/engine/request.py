@@ -34,7 +34,18 @@ class Request(msgspec.Struct):
     prefer_local: str | None = msgspec.field(default=None, name="preferLocal")
     retry: Retry = msgspec.field(default_factory=Retry)
 
+    @property
+    def delivery(self) -> str | None:
+        """`metadata.delivery`: interactive, batch, or nothing said."""
+        metadata = bytes(self.metadata)
+        return _delivery(metadata).delivery if b'"delivery"' in metadata else None
 
+
+class _Metadata(msgspec.Struct):
+    delivery: str | None = None
+
+
+_delivery = msgspec.json.Decoder(_Metadata).decode
 read = msgspec.json.Decoder(Request).decode
 
 

@@ -10,25 +10,25 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from django.conf import settings
 from django.db import InterfaceError, OperationalError
 
 from callbacks.messages import Due
 from common import clock
-from registry import attempt_tokens
-from routing import snapshot
+from routing import pulling, snapshot
+from routing.channel_choice import PULL, channel_of
 from routing.channels import Channel, Sending
 from routing.channels.base import failed
 from routing.choice import Choice, NoChoice, choose
 from routing.engine.batches import Batches
-from routing.engine.request import Request, ask_of, read, timeout_ms
+from routing.engine.request import Request, ask_of, read
+from routing.engine.sendings import sending_of
 from routing.engine.slots import Slots
 from routing.filters import LASTING
 from routing.policy import GAVE_UP_MESSAGE, RouteFacts, TaskFacts, decide, end_state
 from routing.services.receipt import Receipt
 from routing.snapshot import Ability, RouteView
 from routing.states import Certainty, TaskError, TaskState
-from routing.trip import Await, Claimed, Dispatch, GiveUp, Outcome, Retry, Settlement
+from routing.trip import Await, Claimed, GiveUp, Outcome, Retry, Settlement
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ SLOT_WAIT_S = 1.0
 LOOK_AGAIN_S = 1.0  # a task that nobody can take is looked at again after so long, later the longer it waits
 LONGEST_LOOK_S = 5.0
 SETTLE_AGAIN_S = 1.0
+OFFER_AGAIN = dt.timedelta(seconds=30)  # a task that nobody fetched is routed anew after so long
 
 Made = TypeVar("Made")
 
@@ -109,7 +110,13 @@ class Trips:
             await self._nobody(task, ability, choice)
             return None
         took_ms = round((time.perf_counter() - found) * 1000, 1)
-        prepared = _prepared(task, request, choice, round((found - began) * 1000), took_ms)
+        channel = channel_of(choice.candidate.agent, choice.instance, request.delivery)
+        if channel == PULL:
+            await self._offer(task, choice)
+            return None
+        discovery_ms = round((found - began) * 1000)
+        sending = sending_of(task, request, choice, channel, took_ms=took_ms, discovery_ms=discovery_ms)
+        prepared = Prepared(sending, choice.route, request)
         try:
             may_send = await self._batches.dispatch.do(prepared.sending.dispatch)
         except BaseException:
@@ -174,6 +181,15 @@ class Trips:
             return
         await self._settle(Settlement(task.task_id, 0, give_up, None, now, worker=self._boot_id))
 
+    async def _offer(self, task: Claimed, choice: Choice) -> None:
+        """It waits, without using an attempt, until an instance of the chosen agent fetches it."""
+        self._slots.release((task.namespace, *choice.instance.key))
+        reason = pulling.offer_to(choice.instance.agent_id)
+        due_at = min(clock.now() + OFFER_AGAIN, task.deadline_at)
+        detail = None if reason == task.waited_for else {"reason": reason, "decision": choice.decision}
+        await self._until_recorded(lambda: self._batches.put_back.do((task.task_id, due_at, detail)))
+        pulling.tell(task.namespace, choice.instance.agent_id)
+
     async def give_up(self, task: Claimed, strikes: int) -> None:
         """End a task that was taken up in vain too often."""
         message = GAVE_UP_MESSAGE.format(strikes)
@@ -199,39 +215,6 @@ class Trips:
             except (OperationalError, InterfaceError) as error:
                 log.warning("the database is away, an outcome waits: %s", type(error).__name__)
                 await asyncio.sleep(SETTLE_AGAIN_S)
-
-
-def _prepared(task: Claimed, request: Request, choice: Choice, discovery_ms: int, took_ms: float) -> Prepared:
-    now = clock.now()
-    attempt_key = uuid.uuid4()
-    limit = dt.timedelta(milliseconds=timeout_ms(request, choice.candidate.agent.timeout_ms))
-    timings = {"discoveryMs": discovery_ms, "routingMs": round(took_ms)}
-    if task.attempts == 0:
-        timings["queuedMs"] = max(0, (now - task.created_at) // _MILLISECOND)
-    dispatch = Dispatch(
-        task=task,
-        attempt_key=attempt_key,
-        agent_id=choice.instance.agent_id,
-        instance_id=choice.instance.instance_id,
-        capability=choice.candidate.capability.name,
-        channel="http",
-        decision={**choice.decision, "tookMs": took_ms},
-        deadline_at=min(now + limit, task.deadline_at),
-        routed_at=now,
-        sent_at=now,
-        timings=timings,
-    )
-    sending = Sending(
-        dispatch=dispatch,
-        agent=choice.candidate.agent,
-        capability=choice.candidate.capability,
-        instance=choice.instance,
-        payload=bytes(request.payload),
-        metadata=bytes(request.metadata) or None,
-        result_url=f"{settings.REACH_PUBLIC_URL}/v1/tasks/{task.task_id}/result",
-        result_token=attempt_tokens.issue(task.task_id, str(attempt_key)),
-    )
-    return Prepared(sending, choice.route, request)
 
 
 def _task_facts(prepared: Prepared) -> TaskFacts:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import uuid
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -42,6 +43,17 @@ ORDER BY k.priority, k.due_at, k.id"""
 _CLAIM_NUDGED = _TAKE.format(picked=_BY_ID.format(takeable="t.waiting"))
 _CLAIM_AGAIN = _TAKE.format(picked=_BY_ID.format(takeable=f"(t.waiting OR ({_HELD}))"))
 _CLAIM_LANES = _TAKE.format(picked=_BY_LANE)
+_CLAIM_OFFERED = _TAKE.format(
+    picked="""
+  SELECT due.id, due.due_at FROM unnest(%(abilities)s::text[], %(clients)s::text[]) AS lane(ability, client)
+  CROSS JOIN LATERAL (
+    SELECT t.id, t.due_at FROM routing_task t JOIN routing_event e ON e.task_id = t.id AND e.seq = t.seq
+    WHERE t.waiting AND t.priority = %(priority)s AND t.namespace = %(namespace)s AND t.ability = lane.ability
+      AND t.client = lane.client AND t.outcome IS NULL AND t.deadline_at > %(now)s
+      AND e.event = 'WAITING' AND e.detail ->> 'reason' = %(offer)s
+    ORDER BY t.due_at, t.id LIMIT %(share)s FOR UPDATE OF t SKIP LOCKED
+  ) due LIMIT %(room)s"""
+)
 _ANY_DUE = "SELECT EXISTS (SELECT FROM routing_task WHERE waiting AND due_at <= %(now)s)"
 _DEPTH = 32  # lanes looked at for one claim of one priority
 _ROUNDS = 3  # short lanes leave room that the long ones may use
@@ -90,6 +102,43 @@ def _claim_due(boot_id: uuid.UUID, room: int, now: dt.datetime, full: frozenset[
             if not got:
                 break
     return claimed
+
+
+def claim_offered(
+    namespace: str, abilities: Sequence[str], offer: str, boot_id: uuid.UUID, room: int, now: dt.datetime
+) -> list[Claimed]:
+    """At most `room` tasks of these abilities that wait to be fetched under this `offer`, whatever their due time; in
+    the order of `claim`. Within the caller's transaction, for which `boot_id` is made."""
+    claimed: list[Claimed] = []
+    found = lanes.of(namespace, abilities)
+    for priority in sorted({lane.priority for lane in found}):
+        lanes_here = [lane for lane in found if lane.priority == priority]
+        room_left = room - len(claimed)
+        if room_left <= 0:
+            break
+        values = {
+            "namespace": namespace,
+            "abilities": [lane.ability for lane in lanes_here],
+            "clients": [lane.client for lane in lanes_here],
+            "priority": priority,
+            "offer": offer,
+            "share": -(-room_left // len(lanes_here)),
+            "room": room_left,
+            "boot": boot_id,
+            "now": now,
+        }
+        claimed += _in_turns(_take(_CLAIM_OFFERED, values))
+    return claimed
+
+
+def _in_turns(tasks: list[Claimed]) -> list[Claimed]:
+    """One of each client, then the second of each: whoever takes only the first few is fair."""
+    seen: Counter[str] = Counter()
+    turns: list[tuple[int, int, Claimed]] = []
+    for task in tasks:
+        seen[task.client] += 1
+        turns.append((seen[task.client], len(turns), task))
+    return [task for _, _, task in sorted(turns, key=lambda turn: turn[:2])]
 
 
 def _take_lanes(

@@ -5,6 +5,7 @@ of a single row (docs/decisions/0001-tables.md).
 """
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.database import hot_cursor, robust
@@ -22,12 +23,33 @@ WITH RECURSIVE lane AS (
   WHERE lane.step < %(steps)s
 )
 SELECT namespace, ability, client, due_at <= %(now)s FROM lane"""  # noqa: S608 - made of constants
+_NEXT = """
+  CROSS JOIN LATERAL (SELECT t.client FROM routing_task t WHERE t.waiting AND t.priority = l.priority
+    AND t.namespace = %(namespace)s AND t.ability = l.ability AND t.client > l.client
+    ORDER BY t.priority, t.namespace, t.ability, t.client LIMIT 1) n"""
+_OF_ABILITIES = f"""
+WITH RECURSIVE lane AS (
+  SELECT l.priority, l.ability, n.client FROM (SELECT p.priority, a.ability, '' AS client
+    FROM unnest(ARRAY[0, 1, 2]) AS p(priority), unnest(%(abilities)s::text[]) AS a(ability)) l {_NEXT}
+  UNION ALL
+  SELECT l.priority, l.ability, n.client FROM lane l {_NEXT}
+)
+SELECT priority, ability, client FROM lane"""  # noqa: S608 - made of constants
 _STEPS = 128  # lanes passed at most in one look, those that are not due yet included
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Lane:
     namespace: str
+    ability: str
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Waiting work of one priority, ability and client."""
+
+    priority: int
     ability: str
     client: str
 
@@ -59,3 +81,10 @@ def _look(priority: int, now: dt.datetime, after: Lane, full: frozenset[tuple[st
         rows = cursor.execute(_SCAN, values, prepare=True).fetchall()
     found = [Lane(*row[:3]) for row in rows if row[3] and (row[0], row[1]) not in full]
     return found, Lane(*rows[-1][:3]) if len(rows) == _STEPS else _START
+
+
+def of(namespace: str, abilities: Sequence[str]) -> list[Line]:
+    """Whoever has waiting work for these abilities, due or not."""
+    with hot_cursor() as cursor:
+        rows = cursor.execute(_OF_ABILITIES, {"namespace": namespace, "abilities": list(abilities)}).fetchall()
+    return [Line(*row) for row in rows]

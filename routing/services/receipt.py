@@ -9,6 +9,8 @@ from common.arrays import arrays, unnest
 from common.database import hot_cursor, robust
 from routing.services.node import here
 
+RECEIPT_WITHIN = dt.timedelta(seconds=30)  # a task that was fetched and not acknowledged by then is given up on
+
 
 @dataclass(frozen=True, slots=True)
 class Receipt:

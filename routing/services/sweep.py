@@ -16,6 +16,7 @@ from routing.services import crashes, moves, workers
 from routing.services.facts import AttemptFacts, route_facts, task_facts
 from routing.services.moves import Ending, Match, Move
 from routing.services.observe import Ended, observe
+from routing.services.receipt import RECEIPT_WITHIN
 from routing.services.settle import move_of
 from routing.states import Certainty, TaskError, TaskState
 from routing.trip import Await, Outcome, Settlement
@@ -43,6 +44,9 @@ WHERE a.ended_at IS NULL AND t.outcome IS NULL AND t.attempts = a.number AND {wh
 LIMIT %(limit)s"""
 # A living worker ends its own attempts in time; one that broke off must not keep a task open until the task's deadline.
 _UNANSWERED = _ATTEMPT.format(which="a.deadline_at <= %(now)s AND (a.worker IS NULL OR a.deadline_at <= %(forgotten)s)")
+_UNACKNOWLEDGED = _ATTEMPT.format(
+    which="a.worker IS NULL AND a.channel = 'pull' AND a.received_at IS NULL AND a.sent_at <= %(unheard)s"
+)
 _HELD = _ATTEMPT.format(which="a.worker = ANY(%(boots)s::uuid[])")
 
 
@@ -51,6 +55,7 @@ class Swept:
     """How many tasks were ended for want of time, had an attempt closed, and went back to waiting."""
 
     ended: list[uuid.UUID] = field(default_factory=list)
+    unacknowledged: int = 0
     timed_out: int = 0
     lost: int = 0
     given_back: int = 0
@@ -61,6 +66,7 @@ def sweep(now: dt.datetime, node: str | None = None) -> Swept:
     swept = Swept()
     swept.given_back = _repeat(lambda: _give_back(now, node))
     swept.lost = _repeat(lambda: _close_lost(now, node))
+    swept.unacknowledged = _repeat(lambda: _close_unacknowledged(now, node))
     swept.timed_out = _repeat(lambda: _close_unanswered(now, node))
     _repeat(lambda: _end_overdue(now, node, swept))
     return swept
@@ -115,6 +121,12 @@ def _close_unanswered(now: dt.datetime, node: str | None) -> int:
     """Agents that said they have it and never came back."""
     found = _attempts(_UNANSWERED, {"now": now, "forgotten": now - _FORGOTTEN, "limit": LIMIT})
     return _close(found, _no_answer, now, node)
+
+
+def _close_unacknowledged(now: dt.datetime, node: str | None) -> int:
+    """Fetched by an agent that never said that it has them."""
+    found = _attempts(_UNACKNOWLEDGED, {"unheard": now - RECEIPT_WITHIN, "limit": LIMIT})
+    return _close(found, _no_receipt, now, node)
 
 
 def _close_lost(now: dt.datetime, node: str | None) -> int:
@@ -176,6 +188,11 @@ def _no_answer(one: _Open, now: dt.datetime) -> Outcome:
     return Outcome("FAILED", Certainty.MAYBE_RAN, now, one.received_at, code=TaskError.TIMEOUT, message=message)
 
 
+def _no_receipt(one: _Open, now: dt.datetime) -> Outcome:
+    message = "The agent fetched the task and did not acknowledge it in time."
+    return Outcome("LOST", Certainty.MAYBE_RAN, now, code=TaskError.UNREACHABLE, message=message)
+
+
 def _worker_died(one: _Open, now: dt.datetime) -> Outcome:
     message = "The worker that was waiting for the answer died."
     return Outcome("LOST", Certainty.MAYBE_RAN, now, one.received_at, code=TaskError.UNREACHABLE, message=message)
@@ -194,7 +211,7 @@ def _close(
 
 def _settled(one: _Open, outcome: Outcome, now: dt.datetime) -> Move | None:
     route: RouteFacts = route_facts(one.facts)
-    if outcome.kind == "LOST":  # our side's fault is worth a retry whatever the route lists
+    if outcome.kind == "LOST":  # not delivered, or our side's fault: worth a retry whatever the route lists
         route = replace(route, retryable=route.retryable | {TaskError.UNREACHABLE})
     decision = decide(outcome, task_facts(one.facts), route, now)
     if isinstance(decision, Await):

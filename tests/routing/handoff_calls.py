@@ -47,12 +47,15 @@ def answer(status: int = 202, body: bytes = b"{}") -> Answer:
     return Answer(status, [(b"content-type", b"application/json"), (b"content-length", b"2")], body)
 
 
-def respond(hand_off: Any, *, during: Any = None, within: float = 10) -> Connection:
-    """Runs a hand-off to its end; `during(connection)` runs beside it once something was asked for."""
+def respond(hand_off: Any, *, during: Any = None, within: float = 10, left: bool = False) -> Connection:
+    """Runs a hand-off to its end; `during(connection)` runs beside it once something was asked for. `left`: the client
+    is gone already."""
     from routing import handoff
 
     async def run() -> Connection:
         connection = Connection()
+        if left:
+            connection.leave()
         work = asyncio.ensure_future(hand_off.respond(connection.send, connection.receive, answer()))
         try:
             if during is not None:
@@ -73,11 +76,11 @@ def respond(hand_off: Any, *, during: Any = None, within: float = 10) -> Connect
 
 
 def _close_hub() -> None:
-    from routing import endings
+    from routing import endings, pulling
 
-    hub = endings.hub()
-    hub._reader.submit(_close_connections).result()
-    hub.close()
+    for hub in (endings.hub(), pulling.hub()):
+        hub._reader.submit(_close_connections).result()
+        hub.close()
 
 
 def _close_connections() -> None:
