@@ -2,7 +2,7 @@
 
 import pytest
 
-from common import clock
+from common import clock, redis
 from registry.services import clients
 from tests.routing.api.conftest import problem, request
 
@@ -10,8 +10,10 @@ SLOW = {"ratePerSecond": 0.01, "burst": 1}
 
 
 @pytest.fixture(autouse=True)
-def _own_redis(settings, platform):
+def _own_redis(settings, platform, monkeypatch):
     settings.REACH_REDIS_PREFIX = platform.namespace
+    monkeypatch.setattr(redis, "_client", redis.client(socket_timeout=10))
+    monkeypatch.setattr(redis, "_down_until", 0.0)
 
 
 @pytest.fixture

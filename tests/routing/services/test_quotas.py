@@ -18,6 +18,13 @@ from tests.routing.services.world import World, rows
 SLOW = {"ratePerSecond": 0.01, "burst": 2}
 
 
+@pytest.fixture(autouse=True)
+def _patient_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting by oneself because a busy machine's Redis took long is another test's matter."""
+    monkeypatch.setattr(redis, "_client", redis.client(socket_timeout=10))
+    monkeypatch.setattr(redis, "_down_until", 0.0)
+
+
 def submit(world: World, limits: Any = None, client: str = "shop", **fields: Any) -> Accepted:
     principal = world.principal(client, limits=limits or {})
     return accepting.accept(principal, world.namespace, world.request(**fields), traceparent=None, now=clock.now())
