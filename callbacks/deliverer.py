@@ -1,5 +1,7 @@
 """Carries callbacks to their receivers: claimed → sign → POST → tried. Lives on the engine's event loop.
 
+A receiver that named a topic is a Redis stream instead, with the same row, schedule and tries.
+
 Each receiver host has a few places of its own, so that one that hangs holds up nobody else. A callback that finds no
 place in time goes back untried, well before its claim lapses.
 """
@@ -12,7 +14,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from urllib.parse import urlsplit
 
+from callbacks import topics
 from callbacks.messages import Due, Tried
+from callbacks.policy import PROGRESS
 from common import clock, outbound
 from common.backoff import retry_after
 from common.outbound import Answer, Outbound, OutboundError
@@ -31,14 +35,24 @@ KEPT_BYTES = 64 * 1024
 SecretsOf = Callable[[str, str], Awaitable[list[str]]]  # namespace, client → their webhook secrets
 Report = Callable[[Tried], Awaitable[object]]
 Postpone = Callable[[Due], Awaitable[object]]
+IsStale = Callable[[Due], Awaitable[bool]]
 
 
 class Deliverer:
-    """Delivers what is submitted and reports each try; `postpone` takes back what could not be tried."""
+    """Delivers what is submitted and reports each try; `postpone` takes back what could not be tried, `is_stale` says
+    whether a newer message has taken the place of one that is told on the way."""
 
     def __init__(
-        self, out: Outbound, secrets_of: SecretsOf, report: Report, postpone: Postpone, *, per_host: int = PER_HOST
+        self,
+        out: Outbound,
+        secrets_of: SecretsOf,
+        report: Report,
+        postpone: Postpone,
+        *,
+        is_stale: IsStale | None = None,
+        per_host: int = PER_HOST,
     ):
+        self._is_stale = is_stale
         self._out, self._secrets_of, self._report, self._postpone = out, secrets_of, report, postpone
         self._per_host = per_host
         self._turns: dict[str, asyncio.Semaphore] = {}
@@ -80,6 +94,9 @@ class Deliverer:
             else:
                 await turns.acquire()
             try:
+                # Its turn may have come after the end was told; a claim will find it superseded.
+                if due.schedule == PROGRESS and self._is_stale is not None and await self._is_stale(due):
+                    return None
                 return await self.attempt(due)
             finally:
                 turns.release()
@@ -97,6 +114,9 @@ class Deliverer:
     async def attempt(self, due: Due) -> Tried:
         """Send it once."""
         at, began = clock.now(), time.perf_counter()
+        if topics.is_topic(due.url):
+            error = await asyncio.to_thread(topics.append, due)
+            return Tried(due, at, _ms_since(began), None, error, permanent=False, answer=b"", retry_after_s=None)
         try:
             answer = await self._out.request(
                 "POST",

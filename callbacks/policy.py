@@ -19,6 +19,9 @@ SCHEDULES: dict[str, tuple[int, ...]] = {  # seconds from each failure to the ne
     "standard": _STANDARD,
     "long": (*_STANDARD, 1800, 7200, 18_000, 36_000, 36_000),
 }
+PROGRESS = (
+    "progress"  # the schedule of what is told on the way: the standard one, until something newer takes its place
+)
 JITTER = 0.1
 RETRY_AFTER_CAP_S = 3600
 

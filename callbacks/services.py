@@ -4,7 +4,8 @@
 lapses by itself. Whoever settles a try names it by its number, so a late or doubled report changes nothing.
 
 Of one subject only the newest message is told: an older one that comes due after a newer one was made is superseded
-instead of sent, and is never begun anew, so that a receiver's picture does not go back in time.
+instead of sent, and is never begun anew, so that a receiver's picture does not go back in time. What is told on the way
+(schedule `progress`) never takes the place of an end.
 """
 
 import datetime as dt
@@ -58,7 +59,8 @@ WHERE c.id = g.id AND c.id = ANY(%(id)s::uuid[]) AND c.state = 'PENDING' AND c.a
 
 _DUE_FIELDS = "id, subject_id, namespace, client, url, auth_token, traceparent, body, schedule, attempts, series"
 _HAS_NEWER = """EXISTS (SELECT FROM callbacks_callback n
-  WHERE n.subject_id = c.subject_id AND n.created_at > c.created_at)"""
+  WHERE n.subject_id = c.subject_id AND n.created_at > c.created_at
+    AND (c.schedule = 'progress' OR n.schedule <> 'progress'))"""
 _CLAIM = f"""
 WITH due AS MATERIALIZED (
   SELECT id FROM callbacks_callback WHERE state = 'PENDING' AND due_at <= %(now)s
@@ -262,6 +264,18 @@ def sweep(now: dt.datetime, limit: int = 500) -> list[uuid.UUID]:
     with hot_cursor() as cursor:
         cursor.execute(_BURY, {"now": now, "limit": limit, **lengths})
         return [row[0] for row in cursor.fetchall()]
+
+
+@robust
+def stale(dues: Sequence[Due]) -> set[uuid.UUID]:
+    """Those of the callbacks that a newer one has taken the place of since they were claimed."""
+    with hot_cursor() as cursor:
+        cursor.execute(_STALE, {"ids": [due.id for due in dues]}, prepare=True)
+        return {row[0] for row in cursor.fetchall()}
+
+
+_STALE = f"""
+SELECT c.id FROM callbacks_callback c WHERE c.id = ANY(%(ids)s::uuid[]) AND {_HAS_NEWER}"""  # noqa: S608 - made of constants
 
 
 @robust

@@ -76,6 +76,24 @@ def callback_body(
     )
 
 
+def progress_body(task: Mapping[str, Any], shown: Mapping[str, Any], sequence: int, at: dt.datetime) -> bytes:
+    """What a receiver is sent on the way; `sequence` rises with each, `shown` has percent and message."""
+    return dumps(
+        {
+            "schemaVersion": "1.0",
+            "messageType": "task.progress",
+            "taskId": task["id"],
+            "traceId": task["trace_id"],
+            "correlationId": task["correlation_id"],
+            "state": "RUNNING",
+            "progress": {"percent": shown.get("percent"), "message": shown.get("message")},
+            "sequence": sequence,
+            "at": rfc3339(at),
+            "metadata": raw(task["metadata"]) or {},
+        }
+    )
+
+
 def task_document(row: Mapping[str, Any]) -> bytes:
     """`GET /v1/tasks/{id}` of a row of `selectors.task`."""
     return dumps(task_object(row))

@@ -33,11 +33,12 @@ class Batches:
         self.settle: Batcher[Settlement, Settled] = Batcher(self._settle, executor)
         self.put_back: Batcher[PutBack, None] = Batcher(self._put_back, executor)
         self.tried: Batcher[Tried, None] = Batcher(self._tried, executor)
+        self.stale: Batcher[Due, bool] = Batcher(self._stale, executor)
         self.postpone: Batcher[Due, None] = Batcher(self._postpone, executor)
 
     def stuck_for(self) -> float:
         """Seconds since the longest running batch began; 0 when none runs."""
-        all_of_them = (self.dispatch, self.receipts, self.settle, self.put_back, self.tried, self.postpone)
+        all_of_them = (self.dispatch, self.receipts, self.settle, self.put_back, self.tried, self.stale, self.postpone)
         begun = [batcher.began_at for batcher in all_of_them if batcher.began_at is not None]
         return time.monotonic() - min(begun) if begun else 0.0
 
@@ -60,6 +61,10 @@ class Batches:
     def _tried(self, tried: list[Tried]) -> list[None]:
         callbacks.finish(tried, clock.now())
         return self._done([None] * len(tried))
+
+    def _stale(self, dues: list[Due]) -> list[bool]:
+        stale = callbacks.stale(dues)
+        return self._done([due.id in stale for due in dues])
 
     def _postpone(self, dues: list[Due]) -> list[None]:
         callbacks.postpone(dues, clock.now() + POSTPONED)

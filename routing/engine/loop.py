@@ -192,7 +192,8 @@ class Engine:
         self._slots = Slots(Loads())
         out = Outbound([ipaddress.ip_network(text) for text in settings.REACH_OUTBOUND_ALLOW])
         secrets = SecretsCache(callback_secrets, snapshot.known_version, executor)
-        self.deliverer = Deliverer(out, secrets.of, self._batches.tried.do, self._batches.postpone.do)
+        tried, postpone = self._batches.tried.do, self._batches.postpone.do
+        self.deliverer = Deliverer(out, secrets.of, tried, postpone, is_stale=self._batches.stale.do)
         channels = {name: make(out) for name, make in REGISTRY.items()}
         observer = Observer(executor)
         self._trips = Trips(

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from callbacks import topics
 from common.json import dumps, raw_fields
 from common.secrets import decrypt, encrypt
 
@@ -27,6 +28,11 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 def callback_ask(request: bytes) -> CallbackAsk | None:
     """The callback that the stored request asks for."""
     return _decoder.decode(request).callback if b'"callback"' in request else None
+
+
+def receiver(ask: CallbackAsk) -> str | None:
+    """The address that callbacks go to: a URL, or a stream's."""
+    return topics.address(ask.topic) if ask.type == "stream" and ask.topic else ask.url
 
 
 def sealed(request: bytes) -> bytes:

@@ -25,7 +25,7 @@ from common.ids import sibling
 from common.json import dumps
 from routing import documents, endings, snapshot
 from routing.policy import end_state
-from routing.services.asked import callback_ask
+from routing.services.asked import callback_ask, receiver
 from routing.services.batches import UNSTORABLE, in_halves
 from routing.services.node import here
 from routing.states import FINAL, Certainty, TaskError, TaskState
@@ -289,9 +289,10 @@ def new_callback(
     timings: dict[str, int],
     late: bool = False,
 ) -> NewCallback | None:
-    """The callback of a final state, None when the request asked for none by http."""
+    """The callback of a final state, None when the request asked for none."""
     ask = callback_ask(bytes(facts["request"]))
-    if ask is None or ask.type != "http" or not ask.url or "final" not in ask.events:
+    url = receiver(ask) if ask is not None else None
+    if ask is None or not url or "final" not in ask.events:
         return None
     body = documents.callback_body(
         facts,
@@ -307,7 +308,7 @@ def new_callback(
         subject_id=facts["id"],
         namespace=facts["namespace"],
         client=facts["client"],
-        url=ask.url,
+        url=url,
         auth_token=ask.auth_token.encode() if ask.auth_token else None,
         traceparent=facts["traceparent"],
         body=body,

@@ -27,6 +27,7 @@ from routing.services import moves
 from routing.services.facts import AttemptFacts, capability_of, route_facts, task_facts
 from routing.services.node import here
 from routing.services.observe import Ended, observe
+from routing.services.progress import note
 from routing.services.receipt import Receipt, received
 from routing.services.settle import move_of
 from routing.states import FINAL, Certainty, TaskError, TaskState
@@ -41,25 +42,6 @@ SELECT t.id, a.number, a.key, a.ended_at IS NULL, a.certainty, a.outcome, a.rece
   b.request, a.instance_id, a.sent_at
 FROM routing_attempt a JOIN routing_task t ON t.id = a.task_id JOIN routing_taskbody b ON b.task_id = a.task_id
 WHERE a.task_id = %(id)s AND a.key = %(key)s"""
-_PROGRESS = """
-WITH locked AS MATERIALIZED (
-  SELECT id, state FROM routing_task WHERE id = %(id)s AND attempts = %(number)s AND outcome IS NULL
-    AND state IN ('DISPATCHED', 'RUNNING') FOR UPDATE
-), moved AS (
-  UPDATE routing_task t SET state = 'RUNNING', seq = t.seq + 1,
-    state_since = CASE WHEN l.state = 'RUNNING' THEN t.state_since ELSE %(now)s END,
-    received_at = coalesce(t.received_at, %(now)s), progress = %(progress)s::jsonb
-  FROM locked l WHERE t.id = %(id)s AND t.id = l.id
-  RETURNING t.id, t.seq, l.state, t.agent_id, t.instance_id, t.created_at
-), noted AS (
-  UPDATE routing_attempt SET received_at = coalesce(received_at, %(now)s)
-  WHERE task_id = %(id)s AND number = %(number)s AND EXISTS (SELECT FROM moved)
-)
-INSERT INTO routing_event (task_id, seq, at, event, from_state, to_state, attempt, agent_id, instance_id, node,
-  elapsed_ms, detail)
-SELECT id, seq, %(now)s, 'PROGRESS', state, 'RUNNING', %(number)s, agent_id, instance_id, %(node)s,
-  least(extract(epoch FROM %(now)s - created_at) * 1000, 2147483647), %(progress)s::jsonb
-FROM moved RETURNING task_id"""
 _KEEP_LATE = """
 WITH locked AS MATERIALIZED (
   SELECT t.id FROM routing_task t WHERE t.id = %(id)s AND t.outcome IN ('FAILED', 'TIMEOUT', 'CANCELLED') FOR UPDATE
@@ -117,15 +99,8 @@ def progress(task_id: uuid.UUID, attempt_key: uuid.UUID, raw: bytes, now: dt.dat
     body = parse(raw)
     one = _look(task_id, attempt_key)
     shown = {"percent": body.get("percent"), "message": _text(body.get("message")), "at": now}
-    if not (one.is_open and _note_progress(one, dumps(shown).decode(), now)):
+    if not (one.is_open and note(task_id, one.number, one.facts.request, shown, now)):
         _refuse_unless_answered(_look(task_id, attempt_key))
-
-
-@robust(patience=5.0)
-def _note_progress(one: _Reported, shown: str, now: dt.datetime) -> bool:
-    values = {"id": one.task_id, "number": one.number, "now": now, "progress": shown, "node": here()}
-    with hot_cursor() as cursor:
-        return cursor.execute(_PROGRESS, values, prepare=True).fetchone() is not None
 
 
 def result(task_id: uuid.UUID, attempt_key: uuid.UUID, raw: bytes, now: dt.datetime) -> None:

@@ -11,8 +11,10 @@ from aiohttp import web
 from standardwebhooks import Webhook
 
 from callbacks import deliverer as module
+from callbacks import topics
 from callbacks.deliverer import Deliverer
 from callbacks.messages import Due
+from common import redis
 from common.outbound import Outbound
 from common.secrets import encrypt
 from common.signing import new_webhook_secret
@@ -30,7 +32,7 @@ def due(url, **given):
     return Due(**{**fields, **given})
 
 
-def deliver(*dues, per_host=20, seconds=10.0):
+def deliver(*dues, per_host=20, seconds=10.0, stale=()):
     """Submit them all; returns (tried by callback id, postponed) once everything is reported."""
     tried, postponed = {}, []
 
@@ -46,7 +48,10 @@ def deliver(*dues, per_host=20, seconds=10.0):
         async def postpone(one):
             postponed.append(one)
 
-        deliverer = Deliverer(out, secrets_of, report, postpone, per_host=per_host)
+        async def is_stale(one):
+            return one.id in stale
+
+        deliverer = Deliverer(out, secrets_of, report, postpone, is_stale=is_stale, per_host=per_host)
         deliverer.submit(dues)
         await deliverer.drain(seconds)
         await out.close()
@@ -70,6 +75,49 @@ def answering(status, **given):
 async def hang(_: Received):
     await asyncio.sleep(60)
     return web.Response()
+
+
+@pytest.fixture
+def topic(settings):
+    """A topic of its own, in a Redis that is there."""
+    settings.REACH_REDIS_PREFIX = f"t-{uuid.uuid4().hex[:12]}"
+    return "orders"
+
+
+def messages(topic):
+    return redis.call(lambda client: client.xrange(topics.key("n", topic)))
+
+
+def test_a_topic_gets_the_body_in_one_field(topic):
+    one = due(topics.address(topic))
+    tried, _ = deliver(one)
+    assert [fields for _, fields in messages(topic)] == [{b"result": one.body}]
+    assert (tried[one.id].error, tried[one.id].permanent) == (None, False)
+
+
+def test_a_topic_keeps_a_bounded_number(topic, settings):
+    settings.REACH_RESULTS_KEPT = 100
+    redis.call(lambda client: [client.xadd(topics.key("n", topic), {"x": n}) for n in range(1000)])
+    deliver(due(topics.address(topic)))
+    assert len(messages(topic)) < 300
+
+
+def test_a_topic_without_redis_is_tried_again(topic, monkeypatch):
+    def away(_):
+        raise redis.RedisAway("gone")
+
+    monkeypatch.setattr(redis, "call", away)
+    one = due(topics.address(topic))
+    tried = deliver(one)[0][one.id]
+    assert (tried.status, tried.error, tried.permanent) == (None, "REDIS_AWAY: gone", False)
+
+
+def test_what_is_told_on_the_way_is_not_sent_once_it_is_old(serve):  # noqa: F811
+    server = serve(answering(200))
+    old = due(f"{server.url}/cb", schedule="progress")
+    end = due(f"{server.url}/cb")
+    tried, postponed = deliver(old, end, stale={old.id, end.id})
+    assert ([*tried], postponed) == ([end.id], [old])
 
 
 def test_a_delivery_is_signed_and_counted(serve):  # noqa: F811

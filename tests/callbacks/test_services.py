@@ -166,3 +166,32 @@ def test_a_message_whose_newer_one_came_is_not_begun_anew() -> None:
         services.redeliver(older.id, clock.now())
     assert services.redeliver_matching("superseded", client=client, now=clock.now()) == []
     assert row(older)["state"] == "DEAD"
+
+
+def told(first: Due, *, schedule: str = "progress", seconds: int = 1) -> Due:
+    """A later message about the same subject."""
+    return made(
+        id=sibling(first.subject_id),
+        subject_id=first.subject_id,
+        schedule=schedule,
+        created_at=clock.now() + seconds * SECOND,
+    )
+
+
+def test_what_is_told_on_the_way_never_takes_the_place_of_an_end() -> None:
+    end = made()
+    told(end)
+    assert services.stale([end]) == set()
+    services.finish([tried(end)], clock.now())
+    assert end.id in {due.id for due in services.claim(clock.now() + 60 * SECOND, 10)}
+
+
+def test_what_is_told_on_the_way_gives_way_to_anything_newer() -> None:
+    first = made(schedule="progress")
+    services.finish([tried(first)], clock.now())
+    second = told(first)
+    assert services.stale([first, second]) == {first.id}
+    told(first, schedule="standard", seconds=2)
+    assert services.stale([second]) == {second.id}
+    services.claim(clock.now() + 60 * SECOND, 10)
+    assert row(first)["state"] == "SUPERSEDED"

@@ -66,6 +66,42 @@ def test_progress_is_shown_and_moves_the_task_to_running(world: World) -> None:
     assert parse(row["progress"].encode())["percent"] == 40
 
 
+BOTH = {"type": "http", "url": "https://shop.example/cb", "events": ["progress", "final"]}
+
+
+def report_progress(sent: Dispatch, percent: int) -> None:
+    report.progress(sent.task.task_id, sent.attempt_key, dumps({"percent": percent, "message": "on"}), clock.now())
+
+
+def test_progress_is_called_back_in_order_where_it_is_asked_for(world: World) -> None:
+    sent = accepted_202(world, callback=BOTH, metadata={"userId": "u"})
+    for percent in (10, 60):
+        report_progress(sent, percent)
+    tell(sent, status="SUCCEEDED", data={})
+    first, second, last = (parse(bytes(one["body"])) for one in callbacks_of(sent.task.task_id))
+    assert (first["messageType"], first["progress"]) == ("task.progress", {"percent": 10, "message": "on"})
+    assert (first["state"], first["metadata"], first["at"][-1]) == ("RUNNING", {"userId": "u"}, "Z")
+    assert first["sequence"] < second["sequence"]
+    assert (last["messageType"], last["state"]) == ("task.result", "SUCCEEDED")
+
+
+def test_progress_is_not_called_back_unasked_or_after_the_end(world: World) -> None:
+    unasked = accepted_202(world, callback={**BOTH, "events": ["final"]})
+    report_progress(unasked, 10)
+    assert callbacks_of(unasked.task.task_id) == []
+    ended = accepted_202(world, callback={**BOTH, "events": ["progress"]})
+    tell(ended, status="SUCCEEDED", data={})
+    report_progress(ended, 10)
+    assert callbacks_of(ended.task.task_id) == []
+
+
+def test_a_topic_is_told_like_an_address(world: World) -> None:
+    sent = accepted_202(world, callback={"type": "stream", "topic": "orders", "events": ["progress", "final"]})
+    report_progress(sent, 10)
+    tell(sent, status="SUCCEEDED", data={})
+    assert [one["url"] for one in callbacks_of(sent.task.task_id)] == ["stream:orders"] * 2
+
+
 def test_a_result_after_the_timeout_is_kept_and_called_back_as_late(world: World) -> None:
     sent = accepted_202(world, callback={"type": "http", "url": "https://shop.example/cb"})
     sweep.sweep(clock.now() + HOUR)
