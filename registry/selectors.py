@@ -15,6 +15,7 @@ from common.database import hot_cursor
 from common.secrets import decrypt
 from registry import webhook_secrets
 from registry.credential_cache import CACHE, KnownCredential
+from registry.health import health_factor
 from registry.models import Agent, AgentSecret, Capability, Client, Credential, Instance, Namespace
 from registry.principal import Principal
 
@@ -61,6 +62,8 @@ class InstanceRow:
     prefer_channel: str
     draining: bool
     weight_percent: int
+    pk: int = 0
+    health: float = 1.0  # the health part of its score
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +167,8 @@ def _instance_row(one: Instance, agent: Agent) -> InstanceRow:
         prefer_channel=one.prefer_channel,
         draining=one.draining,
         weight_percent=one.weight_percent,
+        pk=one.pk,
+        health=health_factor(one.state, one.heartbeat),
     )
 
 

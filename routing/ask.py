@@ -10,6 +10,7 @@ from routing.loads import Key
 from routing.snapshot.model import CapabilityView
 
 MAX_HOPS = 8
+SCHEMA_VERSION = "1.0"  # of the messages that agents get
 
 
 class Load(Protocol):
@@ -21,7 +22,9 @@ class Load(Protocol):
 @dataclass(frozen=True, slots=True)
 class Ask:
     """One task in search of an instance. `left_ms` is what is left of its time. `fits` tells whether the payload fits a
-    capability's input schema; None where all candidates have the same one, which was checked at the door."""
+    capability's input schema; None where all candidates have the same one, which was checked at the door. `context`
+    names the metadata that comes with it, `zones` those that this worker serves (none = all), `network` the one of a
+    caller that calls by itself; None where it is not known or does not matter."""
 
     namespace: str
     ability: str
@@ -35,4 +38,7 @@ class Ask:
     call_path: tuple[str, ...] = ()  # agents that this task came through, oldest first
     loops_allowed: int = 1
     fits: Callable[[CapabilityView], bool] | None = None
+    context: frozenset[str] | None = None
+    zones: frozenset[str] = frozenset()
+    network: str | None = None
     now: dt.datetime | None = None  # for those that begin slowly; None = nobody does

@@ -1,189 +1,220 @@
 """Which instance takes a task, and why not the others: a value, computed from a snapshot.
 
-filters → traffic shares (a candidate by weight) → state shares (NEW, DEGRADED) → the session's own instance or the
-strategy's pick.
+filters → traffic shares (a candidate by weight) → the preferred region → the session's own instance, or state shares
+(NEW, DEGRADED, just back) and the strategy's pick.
 """
 
-import datetime as dt
-import hashlib
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from registry.states import InstanceState
 from routing.ask import Ask, Load
-from routing.filters import LASTING, NOT_MEANT, Seen, inflight, rejection
+from routing.filters import BUSY, LASTING, NOT_MEANT, Seen, rejections
+from routing.layout import Layout, layout_of, share_of
+from routing.ring import part_hash
 from routing.snapshot.model import Ability, CandidateView, InstanceView, RouteView
 from routing.states import TaskError
-from routing.strategies import REGISTRY
-from routing.strategies.base import Rand
+from routing.strategies import REGISTRY, Pool
+from routing.strategies.base import Option, Rand
 
 NEW_SHARE = 0.1  # of the traffic that new instances take while there are proven ones
-DEGRADED_WEIGHT = 0.3
-SLOW_START_S = 30.0  # for so long one that came online rises to its full share …
-SLOW_START_FROM = 0.1  # … from this
 SHOWN = 50  # instances named in a decision
+KEYED = "consistent_hash"  # the strategy that leaves nothing to chance
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """What was looked at, kept as it was found and written out only for those who want to read it."""
+
+    layout: Layout | None
+    rejected: list[str | None]  # by the instances' numbers in the layout
+    running: list[int]
+    chosen: Seen | None = None
+
+    def decision(self) -> dict[str, Any]:
+        """The chosen one first, then those that could not; further ones beyond a screenful are only counted."""
+        if self.layout is None:
+            return {"strategy": "", "chosen": None, "candidates": []}
+        rejected, chosen = self.rejected, self.chosen
+        ordered = sorted(self.layout.seen, key=lambda one: (one is not chosen, rejected[one.number] is None))
+        decision: dict[str, Any] = {
+            "strategy": self.layout.ability.route.strategy,
+            "chosen": {"agentId": chosen.instance.agent_id, "instanceId": chosen.instance.instance_id}
+            if chosen
+            else None,
+            "candidates": [self._shown(one) for one in ordered[:SHOWN]],
+        }
+        if len(ordered) > SHOWN:
+            decision["omitted"] = len(ordered) - SHOWN
+        return decision
+
+    def _shown(self, one: Seen) -> dict[str, Any]:
+        return {
+            "agentId": one.instance.agent_id,
+            "instanceId": one.instance.instance_id,
+            "score": one.instance.vitals.score_by(one.route.score_weights),
+            "inflight": self.running[one.number],
+            "rejected": self.rejected[one.number],
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The instance that takes the task; `decision` is what the journey shows."""
+    """The instance that takes the task."""
 
     candidate: CandidateView
     instance: InstanceView
-    decision: dict[str, Any]
+    considered: Considered
     route: RouteView
+
+    @property
+    def decision(self) -> dict[str, Any]:
+        """What the journey shows."""
+        return self.considered.decision()
 
 
 @dataclass(frozen=True, slots=True)
 class NoChoice:
     """Nobody can: NO_INSTANCE may pass, LOOP_DETECTED and BUDGET_BELOW_SLA will not.
 
-    `busy` when it is only a slot that is missing; `why` names the reasons of the instances that the task is meant for.
+    `busy` when it is only a slot that is missing; `why` names the reasons of the instances that the task is meant for,
+    or, where it is meant for none, why not.
     """
 
-    decision: dict[str, Any]
+    considered: Considered
     reason: TaskError
     busy: bool = False
     why: str = TaskError.NO_INSTANCE.value
 
-
-@dataclass(slots=True)
-class _Place:
-    seen: Seen
-    rejected: str | None
+    @property
+    def decision(self) -> dict[str, Any]:
+        """What the journey shows."""
+        return self.considered.decision()
 
 
 def choose(ability: Ability | None, ask: Ask, loads: Load, rand: Rand) -> Choice | NoChoice:
     """Choose an instance of the ability; `rand` gives numbers in [0, 1). An unknown ability has nobody."""
     if ability is None:
-        return NoChoice(_decision("", [], None), TaskError.NO_INSTANCE)
-    places = [
-        _examine(ability, candidate, one, ask, loads)
-        for candidate in ability.candidates
-        for one in candidate.agent.instances
+        return NoChoice(Considered(None, [], []), TaskError.NO_INSTANCE)
+    layout = layout_of(ability, ask.namespace)
+    rejected, running, options = _examined(layout, ask, loads)
+    if not options:
+        return _nobody(Considered(layout, rejected, running))
+    if ability.route.strategy == KEYED:
+        rand = _keyed(ask)
+    options = _kept_local(_by_weight(layout, options, ask, rand), ask, rejected)
+    chosen = _of_session(layout, options, ask) or _by_strategy(layout, options, ask, rand)
+    return Choice(chosen.candidate, chosen.instance, Considered(layout, rejected, running, chosen), ability.route)
+
+
+def _examined(layout: Layout, ask: Ask, loads: Load) -> tuple[list[str | None], list[int], list[Option]]:
+    """Why each instance may not take the task, how busy each is, and those that may."""
+    running = [loads.inflight(key) for key in layout.keys]
+    rejected = rejections(ask, layout)
+    options = [
+        (calls, one)
+        for one, calls, reason in zip(layout.seen, running, rejected, strict=True)
+        if reason is None and calls < one.most
     ]
-    _keep_local(places, ask)
-    usable = [place.seen for place in places if place.rejected is None]
-    strategy = ability.route.strategy
-    if not usable:
-        return _nobody(_decision(strategy, places, None), places)
-    drawn = _by_weight(ability, usable, ask, rand)
-    instance = _of_session(drawn, ask) or REGISTRY[strategy].pick(_by_state(drawn, ask.now, rand), ask, loads, rand)
-    candidate = next(seen.candidate for seen in drawn if seen.instance is instance)
-    return Choice(candidate, instance, _decision(strategy, places, instance), ability.route)
+    if len(options) < rejected.count(None):
+        free = {one.number for _, one in options}
+        rejected = [BUSY if why is None and n not in free else why for n, why in enumerate(rejected)]
+    return rejected, running, options
 
 
-def _examine(ability: Ability, candidate: CandidateView, instance: InstanceView, ask: Ask, loads: Load) -> _Place:
-    seen = Seen(candidate, instance, ability.route, inflight(ask, loads, instance))
-    return _Place(seen, rejection(ask, seen))
+def _by_weight(layout: Layout, options: list[Option], ask: Ask, rand: Rand) -> list[Option]:
+    """The options of the candidate that the draw falls on; all of them where nobody has a weight.
+
+    Only who is available takes part, so that the share of one that is not goes to the others by their weights.
+    """
+    if not layout.weighted:
+        return options
+    groups = {one.group: one.candidate for _, one in options if one.candidate.weight}
+    if not groups:
+        return options
+    drawn = _draw(groups, rand) if ask.session_id is None else _draw_for_session(groups, ask.session_id, ask.ability)
+    return [option for option in options if option[1].group == drawn]
 
 
-def _keep_local(places: list[_Place], ask: Ask) -> None:
-    """Where the caller prefers a region and it has somebody, the others are out."""
-    if not ask.prefer_local:
-        return
-    usable = [place for place in places if place.rejected is None]
-    if any(place.seen.instance.region == ask.prefer_local for place in usable):
-        for place in usable:
-            if place.seen.instance.region != ask.prefer_local:
-                place.rejected = "REGION"
-
-
-def _by_weight(ability: Ability, usable: list[Seen], ask: Ask, rand: Rand) -> list[Seen]:
-    """The instances of the candidate that the draw falls on; all of them where nobody has a weight."""
-    weighted = [c for c in ability.candidates if c.weight]
-    if not weighted:
-        return usable
-    at = rand() if ask.session_id is None else _hash(ask.session_id, ask.ability)
-    drawn = _draw(weighted, at)
-    available = {id(seen.candidate) for seen in usable}
-    if id(drawn) not in available:  # its share goes to the others by their weights
-        remaining = [c for c in weighted if id(c) in available]
-        if not remaining:
-            return usable
-        drawn = _draw(remaining, rand() if ask.session_id is None else _hash(ask.session_id, ask.ability, "again"))
-    return [seen for seen in usable if seen.candidate is drawn]
-
-
-def _draw(candidates: Sequence[CandidateView], at: float) -> CandidateView:
-    """The candidate in whose share `at` (0 to 1) lies."""
-    point = at * sum(c.weight or 0 for c in candidates)
-    for candidate in candidates:
+def _draw(groups: dict[int, CandidateView], rand: Rand) -> int:
+    """The candidate in whose share a random point lies."""
+    point = rand() * sum(one.weight or 0 for one in groups.values())
+    for group, candidate in groups.items():
         point -= candidate.weight or 0
         if point < 0:
-            return candidate
-    return candidates[-1]
+            return group
+    return group
 
 
-def _by_state(drawn: list[Seen], now: dt.datetime | None, rand: Rand) -> list[InstanceView]:
+def _draw_for_session(groups: dict[int, CandidateView], session: str, ability: str) -> int:
+    """The session's own candidate: each is drawn in proportion to its weight (weighted rendezvous hashing), and a
+    session moves only when its own is gone, or gives up some of its share."""
+
+    def distance(group: int) -> float:
+        one = groups[group]
+        at = part_hash(session, ability, one.agent.agent_id, one.capability.name, one.version or "")
+        return -math.log(at or 5e-324) / (one.weight or 0)
+
+    return min(groups, key=distance)
+
+
+def _kept_local(options: list[Option], ask: Ask, rejected: list[str | None]) -> list[Option]:
+    """Where the caller prefers a region and it has somebody, the others are out."""
+    if not ask.prefer_local:
+        return options
+    near = [option for option in options if option[1].instance.region == ask.prefer_local]
+    if not near:
+        return options
+    for _, one in options:
+        if one.instance.region != ask.prefer_local:
+            rejected[one.number] = "REGION"
+    return near
+
+
+def _of_session(layout: Layout, options: Sequence[Option], ask: Ask) -> Seen | None:
+    """The session's own instance: it stays while it is there, whoever else comes or goes. Not one that is still to
+    prove itself, if another is there."""
+    if ask.session_id is None:
+        return None
+    proven = [option for option in options if option[1].instance.state != InstanceState.NEW]
+    return Pool(options, layout, ask, _never).on_ring(proven or options)
+
+
+def _by_strategy(layout: Layout, options: list[Option], ask: Ask, rand: Rand) -> Seen:
+    if not layout.is_settled(ask.now):
+        options = _by_state(options, ask, rand)
+    return REGISTRY[layout.ability.route.strategy].pick(Pool(options, layout, ask, rand))
+
+
+def _by_state(options: list[Option], ask: Ask, rand: Rand) -> list[Option]:
     """New instances as a group take their small share; one that is degraded, or online only since a moment, takes part
     in a part of the picks."""
-    new, proven = _new_and_proven(drawn)
+    new = [option for option in options if option[1].instance.state == InstanceState.NEW]
+    proven = [option for option in options if option[1].instance.state != InstanceState.NEW] if new else options
     if new and (not proven or rand() < NEW_SHARE):
         return new
-    shares = [(one, _share(one, now)) for one in proven]
-    return [one for one, share in shares if share >= 1.0 or rand() < share] or proven
+    shares = [(option, share_of(option[1], ask.now)) for option in proven]
+    return [option for option, share in shares if share >= 1.0 or rand() < share] or proven
 
 
-def _share(one: InstanceView, now: dt.datetime | None) -> float:
-    """The share of picks that an instance takes part in."""
-    if one.state == InstanceState.DEGRADED:
-        return DEGRADED_WEIGHT
-    if one.state_since is None or now is None:
-        return 1.0
-    risen = (now - one.state_since).total_seconds() / SLOW_START_S
-    return SLOW_START_FROM + (1.0 - SLOW_START_FROM) * max(0.0, risen)
+def _keyed(ask: Ask) -> Rand:
+    """Numbers that are the same for the same session, else task, in every process."""
+    key, count = ask.session_id or str(ask.task_id), itertools.count()
+    return lambda: part_hash(key, str(next(count)))
 
 
-def _new_and_proven(drawn: list[Seen]) -> tuple[list[InstanceView], list[InstanceView]]:
-    instances = [seen.instance for seen in drawn]
-    new = [one for one in instances if one.state == InstanceState.NEW]
-    return new, [one for one in instances if one.state != InstanceState.NEW]
+def _never() -> float:
+    raise AssertionError("a session's instance is not left to chance")
 
 
-def _of_session(drawn: list[Seen], ask: Ask) -> InstanceView | None:
-    """The session's own instance: by highest hash, so that it stays while it is there, whoever else comes or goes."""
-    session = ask.session_id
-    if session is None:
-        return None
-    new, proven = _new_and_proven(drawn)
-    return max(proven or new, key=lambda one: _hash(session, *one.key))
-
-
-def _hash(*parts: str) -> float:
-    """A number in [0, 1) that stays the same for the same parts in every process."""
-    digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=7).digest()
-    return int.from_bytes(digest, "big") / (1 << 56)
-
-
-def _nobody(decision: dict[str, Any], places: list[_Place]) -> NoChoice:
-    reasons = sorted({place.rejected or "" for place in places} - NOT_MEANT)
+def _nobody(considered: Considered) -> NoChoice:
+    found = {reason or "" for reason in considered.rejected}
+    reasons = sorted(found - NOT_MEANT)
     if not reasons:
-        return NoChoice(decision, TaskError.NO_INSTANCE)
+        return NoChoice(considered, TaskError.NO_INSTANCE, why=", ".join(sorted(found)) or TaskError.NO_INSTANCE)
     lasting = LASTING.issuperset(reasons)
     reason = TaskError(reasons[0]) if lasting else TaskError.NO_INSTANCE
-    return NoChoice(decision, reason, "BUSY" in reasons, ", ".join(reasons))
-
-
-def _decision(strategy: str, places: list[_Place], chosen: InstanceView | None) -> dict[str, Any]:
-    """The chosen one first, then those that could not; further ones beyond a screenful are only counted."""
-    ordered = sorted(places, key=lambda place: (place.seen.instance is not chosen, place.rejected is None))
-    decision: dict[str, Any] = {
-        "strategy": strategy,
-        "chosen": {"agentId": chosen.agent_id, "instanceId": chosen.instance_id} if chosen else None,
-        "candidates": [_shown(place) for place in ordered[:SHOWN]],
-    }
-    if len(places) > SHOWN:
-        decision["omitted"] = len(places) - SHOWN
-    return decision
-
-
-def _shown(place: _Place) -> dict[str, Any]:
-    return {
-        "agentId": place.seen.candidate.agent.agent_id,
-        "instanceId": place.seen.instance.instance_id,
-        "score": None,
-        "inflight": place.seen.inflight,
-        "rejected": place.rejected,
-    }
+    return NoChoice(considered, reason, BUSY in reasons, ", ".join(reasons))

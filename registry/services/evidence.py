@@ -55,6 +55,7 @@ class Scored(msgspec.Struct):
     latency: float | None = None
     success: float | None = None
     last_ms: float | None = msgspec.field(default=None, name="lastMs")
+    mean_ms: float | None = msgspec.field(default=None, name="meanMs")  # of the last minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +250,20 @@ def keep_scores(scores: dict[int, tuple[Scored, float | None]]) -> None:
 
     if scores:
         _quietly(work)
+
+
+def scores(instance_pks: Sequence[int]) -> dict[int, Scored]:
+    """The last scores of those that have one, in one round trip. Raises RedisAway."""
+
+    def work(client: Any) -> list[bytes | None]:
+        pipe = client.pipeline(transaction=False)
+        for pk in instance_pks:
+            pipe.hget(redis.key("hb", str(pk)), "score")
+        found: list[bytes | None] = pipe.execute()
+        return found
+
+    raw = redis.call(work) if instance_pks else []
+    return {pk: scored for pk, one in zip(instance_pks, raw, strict=True) if (scored := _scored(one))}
 
 
 def round_of(prober: str, now: datetime) -> dict[int, Probe]:

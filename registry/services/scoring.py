@@ -49,7 +49,7 @@ def scored(state: str, heartbeat: dict[str, Any] | None, kept: Kept, settings: H
         success=None if failing is None else 1.0 - failing,
     )
     last_ms = next((call.ms for call in reversed(kept.calls) if call.ok and call.ms is not None), None)
-    return Scored(score(parts), parts.health, _rounded(parts.latency), _rounded(parts.success), last_ms)
+    return Scored(score(parts), parts.health, _rounded(parts.latency), _rounded(parts.success), last_ms, mean)
 
 
 def shown(agent: Agent, rows: Iterable[Instance], now: datetime) -> dict[int, Shown]:

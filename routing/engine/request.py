@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from django.conf import settings
 
 from common import clock
 from common.json import parse
@@ -47,6 +48,7 @@ class _Metadata(msgspec.Struct):
 
 _delivery = msgspec.json.Decoder(_Metadata).decode
 read = msgspec.json.Decoder(Request).decode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def ask_of(task: Claimed, request: Request, ability: Ability | None, left_ms: int) -> Ask:
@@ -63,12 +65,24 @@ def ask_of(task: Claimed, request: Request, ability: Ability | None, left_ms: in
         prefer_local=request.prefer_local,
         call_path=tuple(task.call_path),
         fits=_Fit(bytes(request.payload)).fits if _schemas_differ(ability) else None,
+        context=_context(request.metadata) if _somebody_needs(ability) else None,
+        zones=settings.REACH_ZONES,
         now=clock.now(),
     )
 
 
 def _schemas_differ(ability: Ability | None) -> bool:
     return ability is not None and len({id(c.capability.input) for c in ability.candidates}) > 1
+
+
+def _somebody_needs(ability: Ability | None) -> bool:
+    return ability is not None and any(c.agent.needs for c in ability.candidates)
+
+
+def _context(metadata: msgspec.Raw) -> frozenset[str]:
+    """The names of the metadata that says something."""
+    given = _members(metadata) if bytes(metadata) else {}
+    return frozenset(name for name, value in given.items() if bytes(value) != b"null")
 
 
 class _Fit:

@@ -1,4 +1,5 @@
-"""What routing knows of a namespace at one moment, in memory and never changed: abilities, agents, instances."""
+"""What routing knows of a namespace at one moment, in memory and never changed but for scores: abilities, agents,
+instances."""
 
 from routing.snapshot.cache import at_least, current, forget, known_version
 from routing.snapshot.model import (
@@ -7,8 +8,10 @@ from routing.snapshot.model import (
     CandidateView,
     CapabilityView,
     InstanceView,
+    Price,
     RouteView,
     Snapshot,
+    Vitals,
 )
 
 __all__ = [
@@ -17,8 +20,10 @@ __all__ = [
     "CandidateView",
     "CapabilityView",
     "InstanceView",
+    "Price",
     "RouteView",
     "Snapshot",
+    "Vitals",
     "at_least",
     "current",
     "forget",

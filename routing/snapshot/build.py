@@ -11,14 +11,17 @@ from django.conf import settings
 from common.clock import now
 from common.schema import SchemaRefused, Validator
 from registry import selectors
+from registry.score import DEFAULT, Weights
 from registry.selectors import AgentRow, CapabilityRow, InstanceRow
 from routing.models import Candidate, Route
+from routing.snapshot import scores
 from routing.snapshot.model import (
     Ability,
     AgentView,
     CandidateView,
     CapabilityView,
     InstanceView,
+    Price,
     RouteView,
     Snapshot,
 )
@@ -93,12 +96,14 @@ def route_view(strategy: str, given: dict[str, Any]) -> RouteView:
         breaker=given.get("breaker") or {},
         fallback=given.get("fallback") or {},
         settings=given,
+        score_weights=Weights(**weights) if (weights := given.get("scoreWeights")) else DEFAULT,
     )
 
 
 def agent_view(row: AgentRow) -> AgentView:
     limits = row.spec.get("limits") or {}
-    most = limits.get("maxConcurrency")
+    protocol = row.spec.get("protocol") or {}
+    most, price = limits.get("maxConcurrency"), price_of(row.spec.get("cost"))
     return AgentView(
         agent_id=row.agent_id,
         version=row.version,
@@ -107,14 +112,25 @@ def agent_view(row: AgentRow) -> AgentView:
         tags=row.tags,
         timeout_ms=limits.get("timeoutMs"),
         max_concurrency=most,
-        protocol=row.spec.get("protocol") or {},
+        protocol=protocol,
+        schema_versions=frozenset(protocol.get("schemaVersions") or ()),
+        needs=frozenset(protocol.get("needs") or ()),
+        display_name=row.display_name,
         channels=tuple(row.spec.get("channels") or ("http",)),
-        instances=tuple(instance_view(one, most) for one in row.instances),
+        instances=tuple(instance_view(one, most, price) for one in row.instances),
         signing=row.signing,
     )
 
 
-def instance_view(row: InstanceRow, agents_max_concurrency: int | None) -> InstanceView:
+def price_of(declared: dict[str, Any] | None) -> Price | None:
+    """What was declared as `cost`; None where nothing was."""
+    if not declared:
+        return None
+    per_call, per_second, per_token = (float(declared.get(name) or 0) for name in ("perCall", "perSecond", "perToken"))
+    return Price(per_call, per_second, per_token, declared.get("currency") or "")
+
+
+def instance_view(row: InstanceRow, agents_max_concurrency: int | None, agents_price: Price | None) -> InstanceView:
     return InstanceView(
         instance_id=row.instance_id,
         agent_id=row.agent_id,
@@ -131,6 +147,10 @@ def instance_view(row: InstanceRow, agents_max_concurrency: int | None) -> Insta
         draining=row.draining,
         weight_percent=row.weight_percent,
         prefer_channel=row.prefer_channel,
+        networks=row.networks,
+        cost=price_of(row.cost) or agents_price,
+        vitals=scores.vitals(row.pk, row.health),
+        pk=row.pk,
     )
 
 
@@ -150,6 +170,9 @@ def capability_view(row: CapabilityRow) -> CapabilityView:
         response_mapping=spec.get("responseMapping") or {},
         method=spec.get("method") or "POST",
         path=spec.get("path") or "",
+        description=row.description,
+        input_schema=row.input_schema,
+        request_sample=spec.get("requestSample"),
     )
 
 

@@ -1,8 +1,9 @@
-"""This process's snapshots, kept fresh by hints and by one query each `REACH_ROUTE_CACHE_MS`."""
+"""This process's snapshots, kept fresh by hints and by one query each `REACH_ROUTE_CACHE_MS`; scores each 5 s."""
 
 import logging
 import os
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from django.db import close_old_connections, connection
 from common import broadcast
 from common.database import robust
 from registry import selectors
+from routing.snapshot import scores
 from routing.snapshot.build import load
 from routing.snapshot.model import Snapshot
 
@@ -45,7 +47,10 @@ class Cache:
         with self._loading[namespace]:
             found = self._snapshots.get(namespace)
             if found is None or found.version < version:
+                is_first = found is None
                 found = self._snapshots[namespace] = self._load(namespace)
+                if is_first and self._watcher is not None:
+                    self._watcher.look_at_scores()
             return found
 
     def known_version(self, namespace: str) -> int | None:
@@ -68,6 +73,10 @@ class Cache:
                 self.forget(namespace)
             elif newest > snapshot.version:
                 self.at_least(namespace, newest)
+
+    def refresh_scores(self) -> None:
+        """Refill how the instances of all snapshots at hand answer."""
+        scores.refresh(list(self._snapshots.values()))
 
     def close(self) -> None:
         """Know nothing, and leave the database alone until the next use."""
@@ -97,6 +106,7 @@ class Watcher(threading.Thread):
         self._cache = cache
         self._look = threading.Event()
         self._stopping = threading.Event()
+        self._scores_due = 0.0
 
     def run(self) -> None:
         listener = broadcast.Listener([CHANNEL], self._heard, self._look.set)
@@ -109,6 +119,11 @@ class Watcher(threading.Thread):
         listener.stop()
         connection.close()
 
+    def look_at_scores(self) -> None:
+        """Read scores now, since there is a namespace that none were read for."""
+        self._scores_due = 0.0
+        self._look.set()
+
     def stop(self) -> None:
         """End it; a look that is under way is finished first."""
         self._stopping.set()
@@ -119,6 +134,9 @@ class Watcher(threading.Thread):
         try:
             close_old_connections()
             self._cache.refresh()
+            if time.monotonic() >= self._scores_due:
+                self._scores_due = time.monotonic() + scores.EACH_S
+                self._cache.refresh_scores()
         except Exception as problem:  # the snapshots at hand serve on
             log.warning("snapshots are not refreshed: %s", problem)
             connection.close()

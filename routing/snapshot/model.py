@@ -5,6 +5,47 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from common.schema import Validator
+from registry.score import DEFAULT, Parts, Weights, score
+
+
+class Vitals:
+    """How an instance has answered lately. The one thing in a snapshot that changes: it is refilled in place every few
+    seconds, for which nothing is built anew."""
+
+    __slots__ = ("_by_weights", "health", "latency", "mean_ms", "score", "success")
+
+    def __init__(
+        self,
+        health: float = 1.0,
+        latency: float | None = None,
+        success: float | None = None,
+        mean_ms: float | None = None,
+    ):
+        """Factors from 0 to 1 as in `Parts`; `mean_ms` of the last minute."""
+        self.health = health
+        self.refill(latency, success, mean_ms)
+
+    def refill(self, latency: float | None, success: float | None, mean_ms: float | None) -> None:
+        self.latency, self.success, self.mean_ms = latency, success, mean_ms
+        self.score = score(Parts(self.health, latency, success))
+        self._by_weights: dict[Weights, float] = {DEFAULT: self.score}
+
+    def score_by(self, weights: Weights) -> float:
+        """The score by a route's own weights."""
+        found = self._by_weights.get(weights)
+        if found is None:
+            found = self._by_weights[weights] = score(Parts(self.health, self.latency, self.success), weights)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a call costs, as declared; nothing where nothing is."""
+
+    per_call: float = 0.0
+    per_second: float = 0.0
+    per_token: float = 0.0
+    currency: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +67,15 @@ class InstanceView:
     draining: bool = False
     weight_percent: int = 100
     prefer_channel: str = ""
+    networks: dict[str, str] = field(default_factory=dict)
+    cost: Price | None = None
+    vitals: Vitals = field(default_factory=Vitals, compare=False)
+    pk: int = 0
+
+    @property
+    def score(self) -> float:
+        """How well it can be reached, from 0 to 1, by the usual weights."""
+        return self.vitals.score
 
     @property
     def key(self) -> tuple[str, str]:
@@ -50,6 +100,9 @@ class CapabilityView:
     response_mapping: dict[str, str] = field(default_factory=dict)
     method: str = "POST"
     path: str = ""
+    description: str = ""
+    input_schema: Any = None  # as JSON Schema
+    request_sample: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +117,9 @@ class AgentView:
     timeout_ms: int | None = None
     max_concurrency: int | None = None
     protocol: dict[str, Any] = field(default_factory=dict)
+    schema_versions: frozenset[str] = frozenset()  # of messages that it accepts; none = all
+    needs: frozenset[str] = frozenset()  # metadata that it cannot do without
+    display_name: str = ""
     channels: tuple[str, ...] = ("http",)
     instances: tuple[InstanceView, ...] = ()
     signing: tuple[str, str] | None = None
@@ -94,16 +150,19 @@ class RouteView:
     breaker: dict[str, Any] = field(default_factory=dict)
     fallback: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    score_weights: Weights = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
 class Ability:
-    """A name that callers use, with the candidates behind it; `explicit` when somebody wrote a route for it."""
+    """A name that callers use, with the candidates behind it; `explicit` when somebody wrote a route for it. `kept` is
+    where the choice keeps what it works out of it once."""
 
     name: str
     explicit: bool
     route: RouteView
     candidates: tuple[CandidateView, ...]
+    kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,7 @@
 """Each in turn."""
 
-from collections.abc import Sequence
-
-from routing.ask import Ask, Load
-from routing.snapshot.model import InstanceView
-from routing.strategies.base import Rand
+from routing.filters import Seen
+from routing.strategies.base import Pool
 
 
 class RoundRobin:
@@ -14,12 +11,12 @@ class RoundRobin:
     """
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], tuple[str, str]] = {}
+        self._last: dict[tuple[str, str], tuple[str, str, str]] = {}
 
-    def pick(self, instances: Sequence[InstanceView], ask: Ask, loads: Load, rand: Rand) -> InstanceView:
-        ability = (ask.namespace, ask.ability)
+    def pick(self, pool: Pool) -> Seen:
+        ability = (pool.ask.namespace, pool.ask.ability)
         last = self._last.get(ability)
-        in_order = sorted(instances, key=lambda one: one.key)
+        in_order = sorted((one for _, one in pool.options), key=lambda one: one.key)
         chosen = next((one for one in in_order if last is not None and one.key > last), in_order[0])
         self._last[ability] = chosen.key
         return chosen

@@ -131,7 +131,7 @@ def test_scoring_follows_traffic_and_finds_the_slow(place):
     evidence.called(Seen(one.pk, OK, 100.0, "", at) for _ in range(20))
     scoring.score_active(at)
     kept = evidence.read([one.pk])[one.pk]
-    assert (kept.baseline_ms, kept.scored) == (100.0, evidence.Scored(0.94, 1.0, 0.8, 1.0, 100.0))
+    assert (kept.baseline_ms, kept.scored) == (100.0, evidence.Scored(0.94, 1.0, 0.8, 1.0, 100.0, 100.0))
     evidence.called(Seen(one.pk, OK, 500.0, "", at) for _ in range(20))
     scoring.score_active(at)
     one.refresh_from_db()
