@@ -263,7 +263,7 @@ def scores(instance_pks: Sequence[int]) -> dict[int, Scored]:
         return found
 
     raw = redis.call(work) if instance_pks else []
-    return {pk: scored for pk, one in zip(instance_pks, raw, strict=True) if (scored := _scored(one))}
+    return {pk: scored for pk, one in zip(instance_pks, raw, strict=True) if (scored := scored_of(one))}
 
 
 def round_of(prober: str, now: datetime) -> dict[int, Probe]:
