@@ -15,9 +15,10 @@ from common.database import hot_cursor
 from common.secrets import decrypt
 from registry import webhook_secrets
 from registry.credential_cache import CACHE, KnownCredential
-from registry.health import health_factor
+from registry.health import EJECTED, health_factor
 from registry.models import Agent, AgentSecret, Capability, Client, Credential, Instance, Namespace
 from registry.principal import Principal
+from registry.states import InstanceState
 
 _CREDENTIAL = """
 SELECT k.kind, k.namespace, k.agent_id, k.scopes, k.key_hint, k.secret_key, k.expires_at,
@@ -64,6 +65,7 @@ class InstanceRow:
     weight_percent: int
     pk: int = 0
     health: float = 1.0  # the health part of its score
+    ejected: bool = False  # OFFLINE by what its calls show
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,7 @@ def _instance_row(one: Instance, agent: Agent) -> InstanceRow:
         weight_percent=one.weight_percent,
         pk=one.pk,
         health=health_factor(one.state, one.heartbeat),
+        ejected=one.state == InstanceState.OFFLINE and one.reason.startswith(EJECTED),
     )
 
 

@@ -42,3 +42,4 @@ class Ask:
     zones: frozenset[str] = frozenset()
     network: str | None = None
     now: dt.datetime | None = None  # for those that begin slowly; None = nobody does
+    barred: frozenset[tuple[str, str]] = frozenset()  # instances that breakers keep this task from

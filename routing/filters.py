@@ -129,6 +129,10 @@ def network(ask: Ask, seen: Seen) -> str | None:
     return "NETWORK" if seen.instance.networks and ask.network not in seen.instance.networks else None
 
 
+def breaker(ask: Ask, seen: Seen) -> str | None:
+    return TaskError.BREAKER_OPEN if seen.instance.key in ask.barred else None
+
+
 def most_inflight(seen: Seen) -> int:
     """How many calls the instance is given at a time."""
     most = seen.instance.max_concurrency
@@ -170,6 +174,7 @@ FILTERS: tuple[Filter[Seen], ...] = (
     Filter(requires, lambda ask, _: ask.requires),
     Filter(zone, lambda ask, _: ask.zones),
     Filter(network, lambda ask, _: ask.network),
+    Filter(breaker, lambda ask, _: ask.barred),
 )
 
 

@@ -151,6 +151,7 @@ def instance_view(row: InstanceRow, agents_max_concurrency: int | None, agents_p
         cost=price_of(row.cost) or agents_price,
         vitals=scores.vitals(row.pk, row.health),
         pk=row.pk,
+        ejected=row.ejected,
     )
 
 

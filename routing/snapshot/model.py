@@ -71,6 +71,7 @@ class InstanceView:
     cost: Price | None = None
     vitals: Vitals = field(default_factory=Vitals, compare=False)
     pk: int = 0
+    ejected: bool = False  # OFFLINE by what its calls show
 
     @property
     def score(self) -> float:
