@@ -17,6 +17,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from common.clock import now
 from common.ids import floor_id
+from routing import breaker
 
 KEPT_S = 5.0  # scrapes of several servers share one look
 WINDOW = dt.timedelta(hours=1)
@@ -87,7 +88,7 @@ def _ask() -> _Rows:
         for name, sql in _QUERIES.items():
             cursor.execute(sql, since)
             found[name] = cursor.fetchall()
-    return found
+    return {**found, "breakers": breaker.view().counted_open()}
 
 
 class _DatabaseCollector:
@@ -122,6 +123,7 @@ def _around(rows: _Rows) -> Iterator[Metric]:
     workers, inflight = rows["workers"][0]
     yield _gauge("workers", "Worker processes with a living lease.", [], [(workers,)])
     yield _gauge("worker_inflight", "Attempts that workers hold now.", [], [(inflight,)])
+    yield _gauge("breakers_open", "Breakers that are open or half open.", ["namespace", "agent"], rows["breakers"])
     yield _gauge("instances", "Registered instances.", ["namespace", "agent", "state"], rows["instances"])
 
 

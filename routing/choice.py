@@ -78,7 +78,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class NoChoice:
-    """Nobody can: NO_INSTANCE may pass, LOOP_DETECTED and BUDGET_BELOW_SLA will not.
+    """Nobody can: NO_INSTANCE and BREAKER_OPEN may pass, LOOP_DETECTED and BUDGET_BELOW_SLA will not.
 
     `busy` when it is only a slot that is missing; `why` names the reasons of the instances that the task is meant for,
     or, where it is meant for none, why not.
@@ -216,5 +216,6 @@ def _nobody(considered: Considered) -> NoChoice:
     if not reasons:
         return NoChoice(considered, TaskError.NO_INSTANCE, why=", ".join(sorted(found)) or TaskError.NO_INSTANCE)
     lasting = LASTING.issuperset(reasons)
-    reason = TaskError(reasons[0]) if lasting else TaskError.NO_INSTANCE
+    by_breaker = reasons == [TaskError.BREAKER_OPEN]
+    reason = TaskError(reasons[0]) if lasting or by_breaker else TaskError.NO_INSTANCE
     return NoChoice(considered, reason, BUSY in reasons, ", ".join(reasons))

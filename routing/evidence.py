@@ -22,6 +22,11 @@ def result_of(outcome: Outcome) -> str:
     return FAILED if outcome.code in _FAULTS else NEUTRAL
 
 
+def verdict_of(outcome: Outcome) -> bool | None:
+    """The same as a breaker hears it: well, badly, or neither."""
+    return {OK: True, FAILED: False}.get(result_of(outcome))
+
+
 def code_of(outcome: Outcome) -> str:
     """The name of what went wrong; RECEIVED where the result is yet to come."""
     if outcome.kind == "ACCEPTED":

@@ -1,6 +1,7 @@
 """What can be asked for, and who would get a task, without sending anything."""
 
 import random
+import time
 from typing import Any
 
 from django.http import HttpResponse
@@ -13,7 +14,7 @@ from registry.api.parsing import json_object, text_parameter
 from registry.permissions import HasScope, namespace_of, principal_of
 from registry.selectors import namespace_version
 from registry.states import ROUTABLE
-from routing import snapshot
+from routing import breaker, snapshot
 from routing.api import bodies, described
 from routing.api.reading import json_answer
 from routing.ask import Ask
@@ -55,10 +56,10 @@ class ChooseView(APIView):
         ability = _fresh(namespace).abilities.get(name)
         if ability is None:
             raise AbilityNotRegistered(f"no agent offers {name}")
-        return json_answer(_chosen(ability, namespace, body))
+        return json_answer(_chosen(ability, namespace, body, principal.client or ""))
 
 
-def _chosen(ability: Ability, namespace: str, body: dict[str, Any]) -> dict[str, Any]:
+def _chosen(ability: Ability, namespace: str, body: dict[str, Any], client: str) -> dict[str, Any]:
     decision_id = uuid7()
     ask = Ask(
         namespace=namespace,
@@ -67,6 +68,7 @@ def _chosen(ability: Ability, namespace: str, body: dict[str, Any]) -> dict[str,
         left_ms=UNHURRIED_MS,
         session_id=body.get("sessionId"),
         tags=tuple(body.get("tags", ())),
+        barred=breaker.barred(breaker.view().open(namespace), namespace, ability, client, time.time()),
     )
     found = choose(ability, ask, _loads(namespace), random.random)
     chosen = found if isinstance(found, Choice) else None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from registry.states import InstanceState
-from routing.breaker.rule import Circuit, Key, Phase, is_barred, phase
+from routing.breaker.rule import Circuit, Key, is_barred
 from routing.snapshot.model import Ability
 
 NOBODY: frozenset[tuple[str, str]] = frozenset()
@@ -36,11 +36,12 @@ def barred(
 def half_open(
     circuits: Mapping[Key, Circuit], namespace: str, instance: tuple[str, str], ability: str, client: str, now: float
 ) -> list[Key]:
-    """The circuits for which a task that is sent to this instance is the trial."""
+    """The circuits for which a task that is sent to this instance is the trial; none where it is sent although they
+    are open, as too few others are left."""
     if not circuits:
         return []
-    keys = keys_of(namespace, instance, ability, client)
-    return [key for key in keys if key in circuits and phase(circuits[key], now) == Phase.HALF_OPEN]
+    keys = [key for key in keys_of(namespace, instance, ability, client) if key in circuits]
+    return [] if any(is_barred(circuits[key], now) for key in keys) else keys
 
 
 def keys_of(namespace: str, instance: tuple[str, str], ability: str, client: str) -> Iterator[Key]:

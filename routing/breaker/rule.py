@@ -5,6 +5,7 @@ OPEN       nobody is sent, until the cool-down that began with the opening is ov
 HALF_OPEN  one trial at a time: its success closes the circuit, its failure opens it anew
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 SLICES = 10  # parts that the window slides by
+EXTERNAL_CONSECUTIVE = 5  # failures in a row that agents of others are forgiven before
 FAILED_KEPT = 200  # failed tasks that are remembered, so that their retries do not count again
 ANYBODY = "*"  # failures that no single client can be the cause of
 
@@ -41,6 +43,9 @@ class Figures:
     window_s: float = 300.0
     open_s: float = 30.0
     consecutive: int = 3
+
+
+DEFAULT = Figures()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +87,14 @@ class Circuit(msgspec.Struct, frozen=True, array_like=True):
 NEW = Circuit()
 
 
-def figures(given: dict[str, float], *, external: bool) -> Figures:
+def figures(given: Mapping[str, float], *, external: bool) -> Figures:
     """The figures of a route's `breaker`; external agents are given two failures more unless the route says."""
     return Figures(
-        failure_share=given.get("failureShare", Figures.failure_share),
-        min_volume=int(given.get("minVolume", Figures.min_volume)),
-        window_s=given["windowMs"] / 1000 if "windowMs" in given else Figures.window_s,
-        open_s=given["openMs"] / 1000 if "openMs" in given else Figures.open_s,
-        consecutive=int(given.get("consecutive", 5 if external else Figures.consecutive)),
+        failure_share=given.get("failureShare", DEFAULT.failure_share),
+        min_volume=int(given.get("minVolume", DEFAULT.min_volume)),
+        window_s=given.get("windowMs", DEFAULT.window_s * 1000) / 1000,
+        open_s=given.get("openMs", DEFAULT.open_s * 1000) / 1000,
+        consecutive=int(given.get("consecutive", EXTERNAL_CONSECUTIVE if external else DEFAULT.consecutive)),
     )
 
 
@@ -130,8 +135,10 @@ def counted(circuit: Circuit, result: Result, figures: Figures) -> Circuit:
 
 
 def _tried(circuit: Circuit, result: Result, figures: Figures) -> Circuit:
-    """Only the task on trial has a say; results of calls from before the opening come too late."""
-    if result.task != circuit.trial:
+    """Only the task on trial has a say, or what was fetched after the cool-down while nobody is; results of calls from
+    before come too late."""
+    was_fetched = not circuit.trial and result.sent_at >= circuit.until
+    if result.task != circuit.trial and not was_fetched:
         return circuit
     if result.ok is None:  # no proof of anything: the next one may try
         return msgspec.structs.replace(circuit, trial=0, trial_until=0.0)

@@ -5,13 +5,15 @@ What is noted here counts here at once, and is then counted again on the shared 
 that only succeeds if nobody else was faster. While Redis is away this process goes by what it sees itself.
 """
 
+import contextlib
 import logging
 import os
 import threading
 import time
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Self
 
 import msgspec
 
@@ -48,10 +50,23 @@ class Breakers:
         self._open: dict[str, dict[Key, Circuit]] = {}  # by namespace
         self._keeper: Keeper | None = None
 
+    def started(self) -> Self:
+        """The view, which knows what is open as far as Redis does."""
+        self._keep()
+        with contextlib.suppress(redis.RedisAway):
+            self.refresh(time.time())
+        return self
+
     def open(self, namespace: str) -> dict[Key, Circuit]:
         """The circuits of a namespace that are not closed; not to be changed."""
         self._keep()
         return self._open.get(namespace, {})
+
+    def counted_open(self) -> list[tuple[str, str, int]]:
+        """(namespace, agent id, how many circuits of its instances are not closed)."""
+        self.started()
+        open_ones = [key for circuits in list(self._open.values()) for key in circuits]
+        return [(*agent, count) for agent, count in Counter(key[:2] for key in open_ones).items()]
 
     def note(self, keys: Iterable[Key], result: Result, figures: Figures) -> None:
         """Count a result in these circuits; a failure that no client can be the cause of carries ANYBODY."""

@@ -23,7 +23,7 @@ from callbacks.deliverer import Deliverer
 from common import clock
 from common.outbound import Outbound
 from registry.selectors import callback_secrets
-from routing import snapshot
+from routing import breaker, snapshot
 from routing.channels import REGISTRY
 from routing.engine.batches import Batches
 from routing.engine.keeper import Keeper
@@ -199,6 +199,7 @@ class Engine:
         self._trips = Trips(
             self.boot_id, self._batches, self._slots, channels, self.deliverer.submit, self._look_at, observer.note
         )
+        await self._loop.run_in_executor(executor, breaker.view().started)
         self._keeper = Keeper(self, self._batches, self.deliverer, executor)
         await self._keeper.start()
         self._ready.set()

@@ -7,7 +7,9 @@ from django.conf import settings
 
 from common import clock
 from common.json import parse
+from routing import breaker
 from routing.ask import Ask
+from routing.breaker import barred
 from routing.snapshot.model import Ability, CapabilityView
 from routing.trip import Claimed
 
@@ -53,6 +55,8 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 def ask_of(task: Claimed, request: Request, ability: Ability | None, left_ms: int) -> Ask:
     """What this task asks of the routing."""
+    now = clock.now()
+    circuits = breaker.view().open(task.namespace)
     return Ask(
         namespace=task.namespace,
         ability=task.ability,
@@ -67,7 +71,8 @@ def ask_of(task: Claimed, request: Request, ability: Ability | None, left_ms: in
         fits=_Fit(bytes(request.payload)).fits if _schemas_differ(ability) else None,
         context=_context(request.metadata) if _somebody_needs(ability) else None,
         zones=settings.REACH_ZONES,
-        now=clock.now(),
+        now=now,
+        barred=barred(circuits, task.namespace, ability, task.client, now.timestamp()) if ability else breaker.NOBODY,
     )
 
 

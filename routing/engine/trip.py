@@ -15,12 +15,14 @@ from django.db import InterfaceError, OperationalError
 from callbacks.messages import Due
 from common import clock
 from routing import pulling, snapshot
+from routing.breaker.counting import Call, count, let_go
 from routing.channel_choice import PULL, channel_of
 from routing.channels import Channel, Sending
 from routing.channels.base import failed
 from routing.choice import Choice, NoChoice, choose
+from routing.engine import trials
 from routing.engine.batches import Batches
-from routing.engine.request import Request, ask_of, read
+from routing.engine.request import Request, ask_of, read, timeout_ms
 from routing.engine.sendings import sending_of
 from routing.engine.slots import Slots
 from routing.filters import LASTING
@@ -45,6 +47,7 @@ _NOBODY = {
     TaskError.LOOP_DETECTED: "It came back to an agent on its own path, or made too many hops.",
     TaskError.BUDGET_BELOW_SLA: "Less time is left than any agent of this ability needs.",
     TaskError.NO_INSTANCE: "No instance could take it, and its route does not wait.",
+    TaskError.BREAKER_OPEN: "The breakers of its instances are open, and its route does not wait.",
 }
 
 
@@ -64,6 +67,10 @@ class Prepared:
     def slot(self) -> tuple[str, str, str]:
         dispatch = self.sending.dispatch
         return self.task.namespace, dispatch.agent_id, dispatch.instance_id
+
+    @property
+    def breakers(self) -> Call:
+        return trials.call_of(self.sending, self.route)
 
 
 class Trips:
@@ -92,6 +99,7 @@ class Trips:
             outcome = await self.call(prepared.sending)
         finally:
             self._slots.release(prepared.slot)
+        count(prepared.breakers, outcome)
         try:
             await self.handle(prepared, outcome)
         except Exception:
@@ -105,7 +113,7 @@ class Trips:
         began = time.perf_counter()
         snapshot.current(task.namespace)  # read in, should this process not have it yet: that is what discovery costs
         found = time.perf_counter()
-        ability, choice = await self._choose(task, request)
+        ability, choice = await self._admitted(task, request)
         if isinstance(choice, NoChoice):
             await self._nobody(task, ability, choice)
             return None
@@ -121,9 +129,11 @@ class Trips:
             may_send = await self._batches.dispatch.do(prepared.sending.dispatch)
         except BaseException:
             self._slots.release(prepared.slot)
+            let_go(prepared.breakers, clock.now())
             raise
         if not may_send:
             self._slots.release(prepared.slot)
+            let_go(prepared.breakers, clock.now())
             return None
         return prepared
 
@@ -150,6 +160,16 @@ class Trips:
         await self._settle(Settlement(task.task_id, number, decision, outcome, now, worker=self._boot_id))
         if isinstance(decision, Retry):
             self._retry_at(decision.at)
+
+    async def _admitted(self, task: Claimed, request: Request) -> tuple[Ability | None, Choice | NoChoice]:
+        """Choose; where the instance is half open and another task is on trial there by now, choose again."""
+        while True:
+            ability, choice = await self._choose(task, request)
+            if isinstance(choice, NoChoice) or _is_fetched(choice, request):
+                return ability, choice
+            if await trials.admit(task, choice, timeout_ms(request, choice.candidate.agent.timeout_ms)):
+                return ability, choice
+            self._slots.release((task.namespace, *choice.instance.key))
 
     async def _choose(self, task: Claimed, request: Request) -> tuple[Ability | None, Choice | NoChoice]:
         """Choose and take a slot; where all are busy, wait a moment for the next one that comes free."""
@@ -234,6 +254,11 @@ def _route_facts(prepared: Prepared) -> RouteFacts:
     route, asked = prepared.route, prepared.request.retry.backoff_ms
     backoff = route.backoff_ms if asked is None else (int(asked),)
     return RouteFacts(backoff, route.jitter_ms, route.jitter_share, route.retryable)
+
+
+def _is_fetched(choice: Choice, request: Request) -> bool:
+    """Whether its agent will come for it: who fetches one task after the other needs no trials."""
+    return channel_of(choice.candidate.agent, choice.instance, request.delivery) == PULL
 
 
 def _look_again(age: dt.timedelta) -> dt.timedelta:

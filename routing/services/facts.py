@@ -1,12 +1,14 @@
 """What `policy.decide` is told of a task whose worker is not at hand: read from rows and from the snapshot."""
 
 import datetime as dt
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from routing import snapshot
+from routing.breaker.counting import Call
 from routing.policy import RouteFacts, TaskFacts
 from routing.snapshot import Ability, CapabilityView
 
@@ -38,6 +40,8 @@ class AttemptFacts:
     deadline_at: dt.datetime
     expires_at: dt.datetime
     request: bytes
+    client: str
+    task_id: uuid.UUID
 
 
 def capability_of(attempt: AttemptFacts) -> CapabilityView | None:
@@ -71,6 +75,23 @@ def route_facts(attempt: AttemptFacts) -> RouteFacts:
     route = ability.route
     backoff = route.backoff_ms if asked is None else (int(asked),)
     return RouteFacts(backoff, route.jitter_ms, route.jitter_share, route.retryable)
+
+
+def call_of(attempt: AttemptFacts, instance_id: str, sent_at: dt.datetime) -> Call:
+    """The call as its breakers see it."""
+    ability = _ability(attempt)
+    agents = [c.agent for c in ability.candidates if c.agent.agent_id == attempt.agent_id] if ability else []
+    return Call(
+        namespace=attempt.namespace,
+        agent_id=attempt.agent_id,
+        instance_id=instance_id,
+        ability=attempt.ability,
+        client=attempt.client,
+        task_id=attempt.task_id,
+        sent_at=sent_at,
+        external=any(agent.external for agent in agents),
+        given=ability.route.breaker if ability else {},
+    )
 
 
 def _ability(attempt: AttemptFacts) -> Ability | None:

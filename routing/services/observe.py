@@ -9,8 +9,9 @@ from django.db import DatabaseError, InterfaceError
 
 from registry.services import observing
 from registry.services.observing import Observed
+from routing.breaker.counting import count, let_go
 from routing.evidence import code_of, fits_of, result_of
-from routing.services.facts import AttemptFacts, capability_of
+from routing.services.facts import AttemptFacts, call_of, capability_of
 from routing.trip import Outcome
 
 log = logging.getLogger(__name__)
@@ -27,10 +28,22 @@ class Ended(NamedTuple):
 
 def observe(ends: Iterable[Ended], now: dt.datetime) -> None:
     """Note them. Raises nothing: the ends themselves are on record."""
+    known = list(ends)
+    for end in known:
+        _count(end, now)
     try:
-        observing.observed([_observed(*end) for end in ends], (), now)
+        # A dead worker is no fault of the instance.
+        observing.observed([_observed(*end) for end in known if end.outcome.kind != "LOST"], (), now)
     except (DatabaseError, InterfaceError) as error:
         log.warning("ends of attempts tell nothing of their instances: %s", type(error).__name__)
+
+
+def _count(end: Ended, now: dt.datetime) -> None:
+    call = call_of(end.attempt, end.instance_id, end.sent_at or now)
+    if end.outcome.kind == "LOST":
+        let_go(call, now)
+    else:
+        count(call, end.outcome)
 
 
 def _observed(attempt: AttemptFacts, instance_id: str, outcome: Outcome, sent_at: dt.datetime | None) -> Observed:

@@ -39,7 +39,7 @@ _TEXT_LIMIT = 2000
 _LOOK = """
 SELECT t.id, a.number, a.key, a.ended_at IS NULL, a.certainty, a.outcome, a.received_at, t.state, t.attempts,
   t.namespace, t.ability, a.agent_id, a.capability, t.max_attempts, t.created_at, t.deadline_at, t.expires_at,
-  b.request, a.instance_id, a.sent_at
+  b.request, t.client, a.instance_id, a.sent_at
 FROM routing_attempt a JOIN routing_task t ON t.id = a.task_id JOIN routing_taskbody b ON b.task_id = a.task_id
 WHERE a.task_id = %(id)s AND a.key = %(key)s"""
 _KEEP_LATE = """
@@ -135,7 +135,7 @@ def _look(task_id: uuid.UUID, attempt_key: uuid.UUID) -> _Reported:
         raise NotFound
     (
         id, number, key, is_open, certainty, outcome, received_at, state, attempts, namespace, ability, agent_id,
-        capability, max_attempts, created_at, deadline_at, expires_at, request, instance_id, sent_at,
+        capability, max_attempts, created_at, deadline_at, expires_at, request, client, instance_id, sent_at,
     ) = row  # fmt: skip
     facts = AttemptFacts(
         namespace,
@@ -148,6 +148,8 @@ def _look(task_id: uuid.UUID, attempt_key: uuid.UUID) -> _Reported:
         deadline_at,
         expires_at,
         bytes(request),
+        client,
+        id,
     )
     answered = certainty == Certainty.RAN and outcome in ("SUCCEEDED", "FAILED")
     is_open = is_open and state in (TaskState.DISPATCHED, TaskState.RUNNING) and attempts == number

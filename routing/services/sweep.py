@@ -38,7 +38,8 @@ WHERE t.outcome IS NULL AND t.deadline_at <= %(now)s AND (%(id)s::uuid IS NULL O
 ORDER BY t.deadline_at LIMIT %(limit)s"""
 _ATTEMPT = """
 SELECT a.task_id, a.number, a.key, a.worker, a.received_at, t.namespace, t.ability, a.agent_id, a.capability,
-  t.attempts, t.max_attempts, t.created_at, t.deadline_at, t.expires_at, b.request, a.instance_id
+  t.attempts, t.max_attempts, t.created_at, t.deadline_at, t.expires_at, b.request, a.instance_id, t.client,
+  a.sent_at
 FROM routing_attempt a JOIN routing_task t ON t.id = a.task_id JOIN routing_taskbody b ON b.task_id = a.task_id
 WHERE a.ended_at IS NULL AND t.outcome IS NULL AND t.attempts = a.number AND {which}
 LIMIT %(limit)s"""
@@ -154,6 +155,7 @@ class _Open:
     received_at: dt.datetime | None
     facts: AttemptFacts
     instance_id: str
+    sent_at: dt.datetime
 
 
 @robust(patience=_PATIENCE_S)
@@ -166,7 +168,8 @@ def _attempts(statement: str, values: dict[str, Any]) -> list[_Open]:
 def _open(row: tuple[Any, ...]) -> _Open:
     (
         task_id, number, key, worker, received_at, namespace, ability, agent_id, capability, attempts, max_attempts,
-        created_at, deadline_at, expires_at, request, instance_id,
+        created_at, deadline_at, expires_at, request, instance_id, client,
+        sent_at,
     ) = row  # fmt: skip
     facts = AttemptFacts(
         namespace,
@@ -179,8 +182,10 @@ def _open(row: tuple[Any, ...]) -> _Open:
         deadline_at,
         expires_at,
         bytes(request),
+        client,
+        task_id,
     )
-    return _Open(task_id, number, key, worker, received_at, facts, instance_id or "")
+    return _Open(task_id, number, key, worker, received_at, facts, instance_id or "", sent_at)
 
 
 def _no_answer(one: _Open, now: dt.datetime) -> Outcome:
@@ -201,11 +206,10 @@ def _worker_died(one: _Open, now: dt.datetime) -> Outcome:
 def _close(
     found: list[_Open], outcome_of: Callable[[_Open, dt.datetime], Outcome], now: dt.datetime, node: str | None
 ) -> int:
-    ended = {one.task_id: Ended(one.facts, one.instance_id, outcome_of(one, now)) for one in found}
+    ended = {one.task_id: Ended(one.facts, one.instance_id, outcome_of(one, now), one.sent_at) for one in found}
     ends = [move for one in found if (move := _settled(one, ended[one.task_id].outcome, now))]
     done = [one.task_id for one in moves.apply(ends, node=node) if one.applied] if ends else []
-    # A dead worker is no fault of the instance.
-    observe([ended[one] for one in done if ended[one].outcome.kind == "FAILED"], now)
+    observe([ended[one] for one in done], now)
     return len(done)
 
 

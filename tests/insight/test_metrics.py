@@ -1,8 +1,13 @@
+import time
+import uuid
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from insight import metrics
 from registry.models import Agent
+from routing import breaker
+from routing.breaker.rule import Figures, Result
 from routing.models import Route
 from tests.insight.rows import make_callback, make_task
 
@@ -43,3 +48,12 @@ def test_two_scrapes_in_a_row_count_once(namespace, django_assert_num_queries):
     metrics.exposition()
     with django_assert_num_queries(0):
         metrics.exposition()
+
+
+def test_open_breakers_are_counted(namespace, settings):
+    settings.REACH_REDIS_PREFIX = f"t-{uuid.uuid4().hex[:12]}"
+    now = time.time()
+    key = breaker.Key(namespace, "echo", "i1")
+    for task in (1, 2, 3):
+        breaker.view().note([key], Result(task, False, now, now), Figures())
+    assert series("breakers_open", namespace=namespace) == [({"namespace": namespace, "agent": "echo"}, 1)]

@@ -65,8 +65,8 @@ class Town:
         """The agent is at another address from now on."""
         self.change(self.instance(), invoke_url=url)
 
-    def submit(self, payload: Any = None, **fields: Any) -> uuid.UUID:
-        principal = Principal("client", self.namespace, "shop", None, frozenset({"tasks:write"}), ("*",))
+    def submit(self, payload: Any = None, client: str = "shop", **fields: Any) -> uuid.UUID:
+        principal = Principal("client", self.namespace, client, None, frozenset({"tasks:write"}), ("*",))
         payload = {"x": 1} if payload is None else payload
         request = parse(dumps({"target": {"ability": "echo"}, "payload": payload, **fields}))
         return accepting.accept(principal, self.namespace, request, traceparent=None, now=clock.now()).task_id
