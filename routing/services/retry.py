@@ -10,10 +10,11 @@ from common.database import hot_cursor, robust
 from common.errors import NotFound, StateConflict
 from registry.services import audit
 from routing import queue
+from routing.services import places
 from routing.services.node import here
 
 _LOOK = """
-SELECT t.namespace, t.state, t.outcome, t.round, t.max_attempts,
+SELECT t.namespace, t.client, t.state, t.outcome, t.round, t.max_attempts,
   coalesce((SELECT max(e.at) FROM routing_event e WHERE e.task_id = t.id AND e.event = 'RETRIED'), t.created_at),
   coalesce(t.not_before, t.created_at)
 FROM routing_task t WHERE t.id = %s FOR UPDATE"""
@@ -42,17 +43,18 @@ def retry(task_id: uuid.UUID, actor: str, now: dt.datetime, *, ip: str = "") -> 
 
     Raises NotFound, and StateConflict when it has not ended or has succeeded.
     """
-    _begin_again(task_id, actor, now, ip)
+    places.reopened(*_begin_again(task_id, actor, now, ip))
     queue.nudge([task_id])
 
 
 @robust(patience=2.0)
-def _begin_again(task_id: uuid.UUID, actor: str, now: dt.datetime, ip: str) -> None:
+def _begin_again(task_id: uuid.UUID, actor: str, now: dt.datetime, ip: str) -> tuple[str, str]:
+    """The namespace and client whose task it is."""
     with transaction.atomic(), hot_cursor() as cursor:
         row = cursor.execute(_LOOK, [task_id]).fetchone()
         if row is None:
             raise NotFound
-        namespace, state, outcome, number, _, began, not_before = row
+        namespace, client, state, outcome, number, _, began, not_before = row
         if outcome is None or state == "SUCCEEDED":
             raise StateConflict(f"the task is {state}; only one that ended without success can be retried")
         values: dict[str, Any] = {
@@ -64,3 +66,4 @@ def _begin_again(task_id: uuid.UUID, actor: str, now: dt.datetime, ip: str) -> N
         audit.record(
             actor, "task.retry", f"task:{task_id}", namespace=namespace, before=before, after=after, ip=ip, now=now
         )
+        return namespace, client

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +12,12 @@ from django.db import connection
 
 from common import clock, redis
 from common.errors import IdempotencyMismatch, Invalid, RateLimited, ReachError
+from routing.limits import places as limited_places
 from routing.services import accept as accepting
-from routing.trip import Accepted
+from routing.services import quotas
+from routing.services.retry import retry
+from routing.states import TaskError, TaskState
+from routing.trip import Accepted, GiveUp
 from tests.routing.services.world import World, rows
 
 SLOW = {"ratePerSecond": 0.01, "burst": 2}
@@ -144,6 +149,112 @@ def test_while_redis_is_away_a_process_counts_by_itself(world: World, monkeypatc
     limits = {"ratePerSecond": 0.02, "burst": 4}
     answers = outcomes(6, lambda _: submit(world, limits))
     assert accepted(answers) == 2  # of two web processes, each grants half
+
+
+def test_no_more_tasks_are_open_than_a_client_may_have(world: World) -> None:
+    answers = outcomes(20, lambda _: submit(world, {"maxConcurrency": 5}))
+    assert accepted(answers) == 5
+    with pytest.raises(RateLimited, match="client shop may have 5 tasks that have not ended") as refusal:
+        submit(world, {"maxConcurrency": 5})
+    assert refusal.value.extra["limit"] == "client.maxConcurrency"
+
+
+def test_processes_side_by_side_grant_no_place_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas, "admit", lambda asks: quotas._admit(list(asks)))  # each thread by itself
+    monkeypatch.setattr(accepting, "_gathered", SimpleNamespace(do=lambda row: accepting._insert_all([row])[0]))
+    for most in (5, 8):
+        outcomes(16, lambda _, most=most: submit(world, {"maxConcurrency": most}))
+        assert len(rows("SELECT id FROM routing_task WHERE namespace = %s", world.namespace)) == most
+
+
+def test_a_place_is_free_as_soon_as_its_task_has_ended(world: World) -> None:
+    for _ in range(3):
+        sent = world.send(world.claim(submit(world, {"maxConcurrency": 1}).task_id))
+        with pytest.raises(RateLimited):
+            submit(world, {"maxConcurrency": 1})
+        world.settle(sent)
+
+
+def test_tasks_from_before_the_limit_count(world: World) -> None:
+    submit(world)
+    with pytest.raises(RateLimited):
+        submit(world, {"maxConcurrency": 1})
+
+
+def test_a_repetition_takes_no_place(world: World) -> None:
+    submit(world, {"maxConcurrency": 2}, correlationId="a")
+    answers = outcomes(10, lambda _: submit(world, {"maxConcurrency": 2}, correlationId="a"))
+    assert all(one.replayed for one in answers)
+    submit(world, {"maxConcurrency": 2}, correlationId="b")
+
+
+def test_who_gets_no_token_keeps_no_place(world: World) -> None:
+    limits = {"maxConcurrency": 2, "ratePerSecond": 0.01, "burst": 1}
+    submit(world, limits)
+    for _ in range(3):
+        with pytest.raises(RateLimited, match="ratePerSecond"):
+            submit(world, limits)
+    submit(world, {"maxConcurrency": 2})
+
+
+def test_who_gets_no_place_pays_no_token(world: World) -> None:
+    limits = {"maxConcurrency": 1, "ratePerSecond": 0.01, "burst": 2}
+    submit(world, limits)
+    for _ in range(3):
+        with pytest.raises(RateLimited, match="maxConcurrency"):
+            submit(world, limits)
+    assert tokens_used(world, 0.01) == 1
+
+
+def test_an_empty_redis_makes_nobody_forget_who_is_open(world: World) -> None:
+    for _ in range(2):
+        submit(world, {"maxConcurrency": 3})
+    redis.call(lambda client: client.delete(redis.key("open", world.namespace, "shop")))
+    assert accepted(outcomes(6, lambda _: submit(world, {"maxConcurrency": 3}))) == 1
+
+
+def test_places_are_counted_without_redis_and_right_again_after_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call(_: Any) -> Any:
+        raise redis.RedisAway
+
+    submit(world, {"maxConcurrency": 4})
+    with monkeypatch.context() as cut:
+        cut.setattr(redis, "call", call)
+        assert accepted(outcomes(6, lambda _: submit(world, {"maxConcurrency": 3}))) == 2
+    assert accepted(outcomes(6, lambda _: submit(world, {"maxConcurrency": 4}))) == 1
+
+
+def test_the_ended_do_not_gather(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limited_places, "LEAST_LOOK", 3)
+    for _ in range(6):
+        world.settle(world.send(world.claim(submit(world, {"maxConcurrency": 50}).task_id)))
+    assert len(limited_places.members(redis.key("open", world.namespace, "shop"))) <= 3
+
+
+def test_a_task_that_is_retried_takes_a_place_again(world: World) -> None:
+    sent = world.send(world.claim(submit(world, {"maxConcurrency": 1}).task_id))
+    world.settle(sent, GiveUp(TaskState.FAILED, TaskError.REJECTED, "no", False, None))
+    other = world.send(world.claim(submit(world, {"maxConcurrency": 1}).task_id))
+    retry(sent.task.task_id, "test", clock.now())
+    world.settle(other)
+    with pytest.raises(RateLimited):
+        submit(world, {"maxConcurrency": 1})
+
+
+def test_when_a_place_may_be_free_is_told_by_how_long_tasks_take(world: World) -> None:
+    for _ in range(3):
+        world.settle(world.send(world.claim(submit(world).task_id)))
+    rows(
+        "UPDATE routing_task SET created_at = ended_at - interval '7 s' WHERE namespace = %s RETURNING id",
+        world.namespace,
+    )
+    submit(world, {"maxConcurrency": 1})
+    with pytest.raises(RateLimited) as refusal:
+        submit(world, {"maxConcurrency": 1})
+    assert 1 <= refusal.value.retry_after <= 7
+    assert refusal.value.retry_after > 3
 
 
 def tokens_used(world: World, rate: float) -> int:
