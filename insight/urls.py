@@ -4,11 +4,14 @@ from django.urls import include, path
 
 from insight import api
 from insight.agent_api import AgentStats
+from insight.alert_api import AcknowledgeAlert, Alerts
 
 v1 = [
     path("tasks/<str:task_id>/journey", api.JourneyView.as_view(), name="task-journey"),
     path("traces/<str:trace_id>", api.TraceView.as_view(), name="trace"),
     path("agents/<agent_id:agent_id>/stats", AgentStats.as_view(), name="agent-stats"),
+    path("alerts", Alerts.as_view(), name="alerts"),
+    path("alerts/<uuid:alert_id>/ack", AcknowledgeAlert.as_view(), name="ack-alert"),
     path("usage", api.UsageView.as_view(), name="usage"),
 ]
 

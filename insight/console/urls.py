@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path
 from django.views.i18n import set_language
 
-from insight.console import actions, catalog, views
+from insight.console import actions, alerts, catalog, views
 
 app_name = "console"
 
@@ -15,6 +15,8 @@ urlpatterns = [
     path("catalog/", catalog.browse, name="catalog"),
     path("catalog/ability/", catalog.ability, name="ability"),
     path("agents/<str:namespace>/<str:agent_id>/", catalog.agent, name="agent"),
+    path("alerts/", alerts.browse, name="alerts"),
+    path("alerts/<str:alert_id>/ack", alerts.acknowledge, name="acknowledge"),
     path("login/", views.Login.as_view(), name="login"),
     path("logout/", LogoutView.as_view(next_page="console:login"), name="logout"),
     path("language/", set_language, name="language"),

@@ -1,0 +1,1 @@
+"""Alerts: the conditions that are looked for, and the words for them."""

@@ -1,0 +1,56 @@
+"""What somebody should look at."""
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from common.ids import uuid7
+
+
+class Alert(models.Model):
+    """One trouble from when it was found until it was found no more.
+
+    Of one kind about one subject there is at most one that has not ended.
+    """
+
+    class Kind(models.TextChoices):
+        AGENT_OFFLINE = "AGENT_OFFLINE", _("agent offline")
+        INSTANCES_OFFLINE = "INSTANCES_OFFLINE", _("instances offline")
+        CALLBACK_FAILING = "CALLBACK_FAILING", _("callbacks fail")
+        CALLBACK_DEAD = "CALLBACK_DEAD", _("callbacks given up")
+        QUEUE_AGE = "QUEUE_AGE", _("tasks wait too long")
+        SUCCESS_LOW = "SUCCESS_LOW", _("too many failures")
+        LATENCY_SHIFTED = "LATENCY_SHIFTED", _("slower than before")
+
+    class Severity(models.TextChoices):
+        WARNING = "warning", _("warning")
+        CRITICAL = "critical", _("critical")
+
+    id = models.UUIDField(primary_key=True, default=uuid7)
+    namespace = models.CharField(_("namespace"), max_length=63)
+    kind = models.CharField(_("kind"), max_length=32, choices=Kind)
+    severity = models.CharField(_("severity"), max_length=16, choices=Severity)
+    subject = models.CharField(_("about"), max_length=300)  # agent:a, ability:x, client:c
+    agent_id = models.CharField(_("agent"), max_length=128, blank=True)  # whose owner is concerned
+    details = models.JSONField(default=dict)  # the figures behind it, as last seen
+    count = models.IntegerField(_("times"), default=1)  # it came back so soon that it is still the same
+    raised_at = models.DateTimeField(_("since"))
+    seen_at = models.DateTimeField(_("last seen"))
+    ended_at = models.DateTimeField(_("ended"), null=True)
+    acked_at = models.DateTimeField(_("acknowledged"), null=True)
+    acked_by = models.CharField(_("acknowledged by"), max_length=200, blank=True)
+
+    class Meta:
+        verbose_name = _("alert")
+        verbose_name_plural = _("alerts")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["namespace", "kind", "subject"], name="alert_once", condition=models.Q(ended_at=None)
+            )
+        ]
+        indexes = [
+            models.Index(fields=["namespace", "id"], name="alert_namespace"),
+            models.Index(fields=["kind", "subject", "ended_at"], name="alert_subject"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject}"

@@ -1,0 +1,1 @@
+"""What changes what this package keeps."""
