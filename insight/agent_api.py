@@ -10,10 +10,21 @@ from rest_framework.request import Request
 from common.clock import now
 from common.encoding import dumps
 from common.errors import BadRequest
-from insight import stats
+from insight import baselines, stats
 from registry import queries
-from registry.api.parsing import refuse_misspelt_query
-from registry.api.view import OBJECT, PROBLEM, READ_AGENTS, READING, STRING, TIME, RegistryView, answer
+from registry.api.parsing import refuse_misspelt_query, text_parameter
+from registry.api.view import (
+    OBJECT,
+    PROBLEM,
+    READ_AGENTS,
+    READING,
+    STRING,
+    TIME,
+    RegistryView,
+    answer,
+    described,
+    listing,
+)
 from registry.permissions import namespace_of, principal_of, require_agent
 
 USUAL, LONGEST = dt.timedelta(hours=1), dt.timedelta(days=30)
@@ -28,6 +39,12 @@ STATS = answer({
     "p95LatencyMs": NUMBER, "failures": {"type": "array", "items": OBJECT},
     "callers": {"type": "array", "items": OBJECT}, "sampled": {"type": "boolean"},
 }, "AgentStats")  # fmt: skip
+
+BASELINE = answer({
+    "agentId": STRING, "capability": STRING, "count": COUNT, "p50Ms": NUMBER, "p95Ms": NUMBER, "p99Ms": NUMBER,
+    "meanMs": NUMBER, "timeoutRate": NUMBER, "retryRate": NUMBER, "recommendedTimeoutMs": NUMBER,
+    "recommendedSlaMs": NUMBER,
+}, "Baseline")  # fmt: skip
 
 
 class AgentStats(RegistryView):
@@ -55,6 +72,28 @@ class AgentStats(RegistryView):
         found = stats.of_agent(agent, window_of(request.query_params.get("window")), now())
         document = stats.document(agent_id, found, principal.client if principal.kind == "client" else None)
         return HttpResponse(dumps(document), content_type="application/json")
+
+
+class Baselines(RegistryView):
+    scopes = {"GET": READ_AGENTS}
+
+    @described(
+        "What is usual for each agent's capabilities in the last seven days, and the limits that follow from it",
+        "listBaselines",
+        answers={200: listing(BASELINE)},
+        query=("agentId",),
+        tag="registry",
+    )
+    def get(self, request: Request) -> HttpResponse:
+        refuse_misspelt_query(request, ("agentId",))
+        agent_id, principal = text_parameter(request, "agentId"), principal_of(request)
+        if principal.kind == "agent":
+            agent_id = agent_id or principal.agent_id
+        if agent_id:
+            require_agent(request, agent_id)
+            queries.agent(namespace_of(request), agent_id)
+        rows = baselines.baselines(namespace_of(request), agent_id, now())
+        return HttpResponse(dumps({"items": rows, "nextCursor": None}), content_type="application/json")
 
 
 def window_of(text: str | None) -> dt.timedelta:

@@ -3,7 +3,7 @@
 from django.urls import include, path
 
 from insight import api
-from insight.agent_api import AgentStats
+from insight.agent_api import AgentStats, Baselines
 from insight.alert_api import AcknowledgeAlert, Alerts
 
 v1 = [
@@ -12,6 +12,7 @@ v1 = [
     path("agents/<agent_id:agent_id>/stats", AgentStats.as_view(), name="agent-stats"),
     path("alerts", Alerts.as_view(), name="alerts"),
     path("alerts/<uuid:alert_id>/ack", AcknowledgeAlert.as_view(), name="ack-alert"),
+    path("baselines", Baselines.as_view(), name="baselines"),
     path("usage", api.UsageView.as_view(), name="usage"),
 ]
 

@@ -10,7 +10,7 @@ from insight.alerts.conditions import CONDITIONS, Condition, Trouble
 from insight.alerts.words import message_of
 from insight.models import Alert
 from insight.services import alerts
-from registry.models import Agent, HookFiring, Instance
+from registry.models import Agent, HookFiring, Instance, Membership
 from tests.insight.rows import NOW, make_attempt, make_callback, make_task, ms
 from tests.registry.conftest import operator  # noqa: F401 - fixture
 
@@ -168,3 +168,26 @@ def test_another_namespaces_alert_is_not_there(namespace, operator):  # noqa: F8
     alerts.watch(NOW, looked([trouble(namespace)]))
     assert operator("POST", f"/v1/alerts/{only(namespace).pk}/ack?namespace=default").status_code == 404
     assert operator("GET", f"/v1/alerts?namespace={namespace}&state=ended").json()["items"] == []
+
+
+def test_support_sees_what_holds_and_says_who_looks_after_it(namespace, client, admin_user):
+    alerts.watch(NOW, looked([trouble(namespace, out=2, reason="refused")]))
+    client.force_login(admin_user)
+    shown = client.get("/console/alerts/").content.decode()
+    assert "No instance of a1 takes work any more (refused)" in shown
+    client.post(f"/console/alerts/{only(namespace).pk}/ack")
+    assert only(namespace).acked_by == "user:admin"
+    assert "I look after it" not in client.get("/console/alerts/").content.decode()
+    assert client.post(f"/console/alerts/{uuid7()}/ack").status_code == 404
+
+
+def test_an_owner_sees_the_alerts_of_the_own_teams_agents_only(namespace, client, django_user_model):
+    user = django_user_model.objects.create_user("olga")
+    Membership.objects.create(user=user, role="owner", team="blue", namespaces=["*"])
+    make_agent(namespace, ["OFFLINE"], owner="blue")
+    alerts.watch(NOW, looked([trouble(namespace), trouble(namespace, "client:shop")]))
+    Alert.objects.filter(subject="client:shop").update(agent_id="")
+    client.force_login(user)
+    shown = client.get("/console/alerts/").content.decode()
+    assert "agent:a1" in shown
+    assert "client:shop" not in shown
