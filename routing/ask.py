@@ -41,5 +41,6 @@ class Ask:
     context: frozenset[str] | None = None
     zones: frozenset[str] = frozenset()
     network: str | None = None
+    direct: bool = False  # the caller will call by itself
     now: dt.datetime | None = None  # for those that begin slowly; None = nobody does
     barred: frozenset[tuple[str, str]] = frozenset()  # instances that breakers keep this task from

@@ -65,10 +65,20 @@ class Considered:
 class Choice:
     """The instance that takes the task."""
 
-    candidate: CandidateView
-    instance: InstanceView
+    seen: Seen
     considered: Considered
-    route: RouteView
+
+    @property
+    def candidate(self) -> CandidateView:
+        return self.seen.candidate
+
+    @property
+    def instance(self) -> InstanceView:
+        return self.seen.instance
+
+    @property
+    def route(self) -> RouteView:
+        return self.seen.route
 
     @property
     def decision(self) -> dict[str, Any]:
@@ -107,7 +117,7 @@ def choose(ability: Ability | None, ask: Ask, loads: Load, rand: Rand) -> Choice
         rand = _keyed(ask)
     options = _kept_local(_by_weight(layout, options, ask, rand), ask, rejected)
     chosen = _of_session(layout, options, ask) or _by_strategy(layout, options, ask, rand)
-    return Choice(chosen.candidate, chosen.instance, Considered(layout, rejected, running, chosen), ability.route)
+    return Choice(chosen, Considered(layout, rejected, running, chosen))
 
 
 def _examined(layout: Layout, ask: Ask, loads: Load) -> tuple[list[str | None], list[int], list[Option]]:

@@ -133,6 +133,11 @@ def breaker(ask: Ask, seen: Seen) -> str | None:
     return TaskError.BREAKER_OPEN if seen.instance.key in ask.barred else None
 
 
+def direct(ask: Ask, seen: Seen) -> str | None:
+    """Who calls by itself needs an address; a worker can also be fetched from."""
+    return None if seen.instance.address_in(ask.network) else "NO_ADDRESS"
+
+
 def most_inflight(seen: Seen) -> int:
     """How many calls the instance is given at a time."""
     most = seen.instance.max_concurrency
@@ -175,6 +180,7 @@ FILTERS: tuple[Filter[Seen], ...] = (
     Filter(zone, lambda ask, _: ask.zones),
     Filter(network, lambda ask, _: ask.network),
     Filter(breaker, lambda ask, _: ask.barred),
+    Filter(direct, lambda ask, _: ask.direct),
 )
 
 

@@ -21,5 +21,6 @@ v1 = [
     path("routes", routes.RoutesView.as_view(), name="routes"),
     path("routes/<str:ability>", routes.RouteView.as_view(), name="route"),
     path("route", choose.ChooseView.as_view(), name="choose"),
+    path("route/<str:decision_id>/outcome", choose.OutcomeView.as_view(), name="route-outcome"),
     path("callbacks/redeliver", callbacks.RedeliverManyView.as_view(), name="callbacks-redeliver"),
 ]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from common.schema import Validator
-from routing.request_schema import UUID
+from routing.request_schema import PRINTABLE, UUID
 
 _TEXT = {"type": "string", "maxLength": 2000}
 _KEY = {"type": "string", "description": "As it came with the request to the agent.", "maxLength": 64}
@@ -69,14 +69,35 @@ CHOOSE = {
         "intent": {"type": "string", "minLength": 1, "maxLength": 2000},
         "mode": {"enum": ["exact", "tag", "semantic", "auto"]},
         "tags": {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 64}, "maxItems": 50},
-        "sessionId": {"type": "string", "minLength": 1, "maxLength": 128},
+        "sessionId": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": PRINTABLE},
         "namespace": {"type": "string", "minLength": 1, "maxLength": 63},
         "network": {"type": "string", "minLength": 1, "maxLength": 64},
         "explain": {"type": "boolean"},
     },
-    "oneOf": [{"required": ["ability"]}, {"required": ["intent"]}],
+    "oneOf": [
+        {"required": ["ability"], "properties": {"intent": False}},
+        {"required": ["intent"], "properties": {"ability": False}},
+        {"required": ["tags"], "properties": {"ability": False, "intent": False, "tags": {"minItems": 1}}},
+    ],
     "additionalProperties": False,
     "examples": [{"ability": "ticket.classify", "explain": True}],
+}
+
+OUTCOME = {
+    "type": "object",
+    "properties": {
+        "ok": {"type": "boolean"},
+        "latencyMs": {"type": "number", "minimum": 0, "maximum": 86_400_000},
+        "code": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 64,
+            "description": "What went wrong; a task error code.",
+        },
+    },
+    "required": ["ok"],
+    "additionalProperties": False,
+    "examples": [{"ok": False, "latencyMs": 5000, "code": "TIMEOUT"}],
 }
 
 TASK_ID = {"type": "string", "format": "uuid", "pattern": UUID}
@@ -88,3 +109,4 @@ result = Validator(RESULT)
 lease = Validator(LEASE)
 redeliver_filter = Validator(REDELIVER_FILTER)
 choose = Validator(CHOOSE)
+outcome = Validator(OUTCOME)

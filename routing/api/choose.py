@@ -1,29 +1,33 @@
 """What can be asked for, and who would get a task, without sending anything."""
 
 import random
-import time
 from typing import Any
 
 from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from common.errors import AbilityNotAllowed, AbilityNotRegistered, NoMatch
-from common.ids import uuid7
+from common.clock import now
+from common.errors import AbilityNotAllowed, AbilityNotRegistered, NoMatch, NotFound
+from common.ids import parse_id, uuid7
 from registry.api.parsing import json_object, text_parameter
 from registry.permissions import HasScope, namespace_of, principal_of
+from registry.principal import Principal
 from registry.selectors import namespace_version
 from registry.states import ROUTABLE
 from routing import breaker, snapshot
 from routing.api import bodies, described
 from routing.api.reading import json_answer
 from routing.ask import Ask
-from routing.choice import Choice, choose
+from routing.choice import Choice, NoChoice, choose
+from routing.layout import layout_of
 from routing.loads import Loads
-from routing.models import Attempt
+from routing.matching import Match, has_tags, match, suggestions
+from routing.services import route_leases
 from routing.snapshot import Ability, CandidateView, Snapshot
 
 UNHURRIED_MS = 86_400_000  # nobody said how long it may take
+TRIES = 5  # instances that are asked for a slot before nobody is said to have one
 
 
 class AbilitiesView(APIView):
@@ -36,7 +40,7 @@ class AbilitiesView(APIView):
         found = [
             _ability(one)
             for name, one in sorted(known.abilities.items())
-            if principal.may_use(name) and (tag is None or any(tag in c.agent.tags for c in one.candidates))
+            if principal.may_use(name) and (tag is None or has_tags(one, {tag}))
         ]
         return json_answer({"items": found, "nextCursor": None})
 
@@ -48,56 +52,115 @@ class ChooseView(APIView):
     def post(self, request: Request) -> HttpResponse:
         body, principal = json_object(request, bodies.choose), principal_of(request)
         namespace = namespace_of(request, body.get("namespace"))
-        name = body.get("ability")
-        if name is None:
-            raise NoMatch("routing by intent is not available yet; name an ability", extra={"suggestions": []})
+        matched = _matched(principal, _fresh(namespace), body)
+        # Operators ask in order to know: that takes no slot from anybody.
+        return json_answer(_answer(principal, namespace, matched, body, leased="route:endpoint" in principal.scopes))
+
+
+class OutcomeView(APIView):
+    permission_classes = [HasScope("route:endpoint")]
+
+    @described.OUTCOME
+    def post(self, request: Request, decision_id: str) -> HttpResponse:
+        body, principal = json_object(request, bodies.outcome), principal_of(request)
+        namespace, made = namespace_of(request), parse_id(decision_id)
+        ok, ms, code = body["ok"], body.get("latencyMs"), body.get("code") or ""
+        if made is None:
+            raise NotFound
+        counted = route_leases.outcome(principal, namespace, made, ok, ms, code, now())
+        return json_answer({"decisionId": made, "counted": counted})
+
+
+def _matched(principal: Principal, known: Snapshot, body: dict[str, Any]) -> Match:
+    """The ability that is asked about; raises AbilityNotAllowed, AbilityNotRegistered and NoMatch."""
+    name, intent, tags = body.get("ability"), body.get("intent"), body.get("tags", [])
+    if name is not None:
         if not principal.may_use(name):
             raise AbilityNotAllowed(f"this client may not use {name}")
-        ability = _fresh(namespace).abilities.get(name)
-        if ability is None:
+        if name not in known.abilities:
             raise AbilityNotRegistered(f"no agent offers {name}")
-        return json_answer(_chosen(ability, namespace, body, principal.client or ""))
+        return Match(known.abilities[name], "tag" if body.get("mode") == "tag" and tags else "exact")
+    allowed = [one for its_name, one in sorted(known.abilities.items()) if principal.may_use(its_name)]
+    found = match(intent, tags, body.get("mode", "auto"), allowed)
+    if found is None:
+        tagged = [one for one in allowed if has_tags(one, set(tags))] if tags else allowed
+        near = suggestions(intent, tagged) if intent else [(one.name, 1.0) for one in tagged]
+        extra = {"suggestions": [{"ability": ability, "score": score} for ability, score in near]}
+        raise NoMatch("no ability is meant for certain; name one, or tags that only one has", extra=extra)
+    return found
 
 
-def _chosen(ability: Ability, namespace: str, body: dict[str, Any], client: str) -> dict[str, Any]:
-    decision_id = uuid7()
+def _answer(
+    principal: Principal, namespace: str, matched: Match, body: dict[str, Any], *, leased: bool
+) -> dict[str, Any]:
+    moment = now()
+    barred = breaker.barred(
+        breaker.view().open(namespace), namespace, matched.ability, principal.client or "", moment.timestamp()
+    )
     ask = Ask(
         namespace=namespace,
-        ability=ability.name,
-        task_id=decision_id,
+        ability=matched.ability.name,
+        task_id=uuid7(),
         left_ms=UNHURRIED_MS,
         session_id=body.get("sessionId"),
         tags=tuple(body.get("tags", ())),
-        barred=breaker.barred(breaker.view().open(namespace), namespace, ability, client, time.time()),
+        network=body.get("network"),
+        direct=leased,
+        now=moment,
+        barred=barred,
     )
-    found = choose(ability, ask, _loads(namespace), random.random)
-    chosen = found if isinstance(found, Choice) else None
-    decision = found.decision
-    document = {
-        "matchedAgent": chosen.instance.agent_id if chosen else None,
-        "instanceId": chosen.instance.instance_id if chosen else None,
-        "ability": ability.name,
-        "matchType": "exact",
-        "score": None,
-        "confidence": 1.0,
-        "schemaHint": _hint(chosen.candidate) if chosen else None,
-        "alternatives": [
-            {"agentId": one["agentId"], "instanceId": one["instanceId"]}
-            for one in decision["candidates"]
-            if one["rejected"] is None and not (chosen and _is(one, chosen))
-        ],
-        "decisionId": decision_id,
+    found, holds = _chosen(principal, matched.ability, ask, leased=leased)
+    choice, decision = found if isinstance(found, Choice) else None, found.decision
+    document: dict[str, Any] = {
+        "matchedAgent": choice.instance.agent_id if choice else None,
+        "instanceId": choice.instance.instance_id if choice else None,
+        "ability": matched.ability.name,
+        "matchType": matched.kind,
+        "score": choice.instance.vitals.score_by(choice.route.score_weights) if choice else None,
+        "confidence": matched.confidence,
+        "schemaHint": _hint(choice.candidate) if choice else None,
+        "alternatives": _alternatives(decision, choice),
+        "decisionId": ask.task_id,
     }
+    if leased:
+        document["endpoint"] = choice.instance.address_in(ask.network) if choice else None
+        document["leaseMs"] = route_leases.lease_ms(choice.seen) if choice and holds else None
     return {**document, "decision": decision} if body.get("explain") else document
 
 
-def _is(shown: dict[str, Any], chosen: Choice) -> bool:
-    return (shown["agentId"], shown["instanceId"]) == chosen.instance.key
+def _chosen(principal: Principal, ability: Ability, ask: Ask, *, leased: bool) -> tuple[Choice | NoChoice, bool]:
+    """Who it is, and whether a slot is leased there: one that others took meanwhile is passed over."""
+    loads = Loads()
+    for key, running in route_leases.running(ask.namespace, layout_of(ability, ask.namespace).keys).items():
+        loads.acquire([key] * running)
+    for _ in range(TRIES):
+        found = choose(ability, ask, loads, random.random)
+        if not leased or isinstance(found, NoChoice):
+            return found, False
+        refused = route_leases.lease(principal, ask.task_id, ability.name, found.seen)
+        if not refused:
+            return found, refused is not None
+        loads.acquire([found.seen.key] * found.seen.most)
+    return choose(None, ask, loads, random.random), False
+
+
+def _alternatives(decision: dict[str, Any], choice: Choice | None) -> list[dict[str, Any]]:
+    """Who else could, the best first."""
+    able = [one for one in decision["candidates"] if one["rejected"] is None]
+    others = [one for one in able if not (choice and (one["agentId"], one["instanceId"]) == choice.instance.key)]
+    others.sort(key=lambda one: -one["score"])
+    return [{name: one[name] for name in ("agentId", "instanceId", "score")} for one in others]
 
 
 def _hint(candidate: CandidateView) -> dict[str, Any]:
-    capability = candidate.capability
-    return {"action": capability.name, "method": capability.method, "path": capability.path}
+    its = candidate.capability
+    return {
+        "action": its.name,
+        "method": its.method,
+        "path": its.path,
+        "requestSample": its.request_sample,
+        "inputSchema": its.input_schema,
+    }
 
 
 def _ability(ability: Ability) -> dict[str, Any]:
@@ -116,13 +179,3 @@ def _ability(ability: Ability) -> dict[str, Any]:
 
 def _fresh(namespace: str) -> Snapshot:
     return snapshot.at_least(namespace, namespace_version(namespace))
-
-
-def _loads(namespace: str) -> Loads:
-    """Calls in flight by every process: the open attempts."""
-    loads = Loads()
-    for agent_id, instance_id in Attempt.objects.filter(namespace=namespace, ended_at=None).values_list(
-        "agent_id", "instance_id"
-    ):
-        loads.acquire([(namespace, agent_id, instance_id)])
-    return loads

@@ -226,6 +226,20 @@ CHOOSE = _entry(
     AbilityNotAllowed,
     AbilityNotRegistered,
     NoMatch,
+    description="With the scope `route:endpoint` the answer has the address, and a slot there is leased for the call.",
     body=bodies.CHOOSE,
+    tag="routes",
+)
+OUTCOME = _entry(
+    "route_outcome",
+    "Say how a call went that you made by yourself",
+    {
+        200: OpenApiResponse(
+            {"type": "object", "properties": {"counted": {"type": "boolean"}}}, "Taken, or taken before"
+        )
+    },
+    NotFound,
+    description="Gives the leased slot back and counts for the instance's health, once; for an hour after the choice.",
+    body=bodies.OUTCOME,
     tag="routes",
 )

@@ -145,9 +145,27 @@ CHOSEN = _shape(
         "matchType": {"enum": ["exact", "tag", "semantic"]},
         "score": {"type": ["number", "null"]},
         "confidence": {"type": ["number", "null"]},
-        "schemaHint": {"type": ["object", "null"]},
-        "alternatives": {"type": "array", "items": OBJECT},
+        "schemaHint": {
+            "type": ["object", "null"],
+            "properties": {
+                "action": STRING,
+                "method": STRING,
+                "path": STRING,
+                "requestSample": {"description": "As declared; null where nothing was."},
+                "inputSchema": {"description": "JSON Schema; null where nothing was declared."},
+            },
+        },
+        "alternatives": {
+            "type": "array",
+            "items": _shape({"agentId": STRING, "instanceId": STRING, "score": {"type": ["number", "null"]}}),
+        },
         "decisionId": STRING,
+        "endpoint": {"type": ["string", "null"], "description": "Only with the scope `route:endpoint`."},
+        "leaseMs": {
+            "type": ["integer", "null"],
+            "description": "How long a slot is kept for the call unless its outcome is reported; null while slots are"
+            " not counted.",
+        },
         "decision": {"type": ["object", "null"], "description": "With `explain`: every instance, and why not it."},
     }
 )

@@ -78,6 +78,10 @@ class InstanceView:
         """How well it can be reached, from 0 to 1, by the usual weights."""
         return self.vitals.score
 
+    def address_in(self, network: str | None) -> str:
+        """Where a caller in this network reaches it by itself; empty where it cannot."""
+        return self.networks.get(network, "") if network and self.networks else self.invoke_url
+
     @property
     def key(self) -> tuple[str, str]:
         """What tells it from every other instance of its namespace."""

@@ -11,7 +11,8 @@ PATHS = (
     "/v1/reach", "/v1/reach/batch", "/v1/tasks", "/v1/tasks/{task_id}", "/v1/tasks/{task_id}/cancel",
     "/v1/tasks/{task_id}/retry", "/v1/tasks/{task_id}/events", "/v1/tasks/{task_id}/journey",
     "/v1/tasks/{task_id}/callback/redeliver", "/v1/tasks/{task_id}/receipt", "/v1/tasks/{task_id}/progress",
-    "/v1/tasks/{task_id}/result", "/v1/abilities", "/v1/route", "/v1/routes", "/v1/routes/{ability}", "/v1/agents",
+    "/v1/tasks/{task_id}/result", "/v1/abilities", "/v1/route",
+    "/v1/route/{decision_id}/outcome", "/v1/routes", "/v1/routes/{ability}", "/v1/agents",
     "/v1/clients", "/v1/namespaces", "/v1/catalog", "/v1/usage", "/v1/callbacks/redeliver", "/healthz", "/readyz",
 )  # fmt: skip
 

@@ -1,0 +1,129 @@
+"""Callers that call an agent by themselves: a slot is leased to them, and what they report counts like any other call.
+
+route:{decisionId}    JSON of the lease; kept longer than the lease lasts, so that a late outcome still counts
+routed:{decisionId}   there once the outcome was reported
+"""
+
+import datetime as dt
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from common import redis
+from common.errors import NotFound, NotReady
+from registry.principal import Principal
+from registry.services import observing
+from registry.services.evidence import FAILED, NEUTRAL, OK
+from registry.services.observing import Observed
+from routing.filters import Seen
+from routing.limits import slots
+from routing.limits.slots import Slot
+from routing.loads import Key
+from routing.models import Attempt
+from routing.states import TaskError
+
+KEPT_S = 3600
+LEASE_MS, LONGEST_MS = 30_000, 600_000
+_NOT_ITS_FAULT = frozenset(
+    {TaskError.REJECTED, TaskError.AGENT_FAILED, TaskError.CANCELLED, "400", "404", "422", "429"}
+)
+
+
+class Lease(msgspec.Struct, rename="camel"):
+    """Who got which slot."""
+
+    namespace: str
+    who: str
+    ability: str
+    agent_id: str
+    instance_id: str
+
+    def slot(self, decision_id: uuid.UUID, most: int | None = None, ability_most: int | None = None) -> Slot:
+        place = (self.namespace, self.agent_id, self.instance_id)
+        return Slot(f"route-{decision_id.hex}", place, (self.namespace, self.ability), most, ability_most)
+
+
+_decode = msgspec.json.Decoder(Lease).decode
+
+
+def running(namespace: str, keys: Iterable[Key]) -> dict[Key, int]:
+    """Calls in flight at these instances over all processes, leases among them; without Redis the open attempts."""
+    wanted = set(keys)
+    counts: dict[Key, int] = dict.fromkeys(wanted, 0)
+    for agent_id, instance_id in Attempt.objects.filter(
+        namespace=namespace, ended_at=None, agent_id__in={key[1] for key in wanted}
+    ).values_list("agent_id", "instance_id"):
+        key = (namespace, agent_id, instance_id)
+        if key in counts:
+            counts[key] += 1
+    try:
+        shared = slots.count(wanted) if wanted else {}
+    except redis.RedisAway:
+        shared = {}
+    # Whichever is behind: Redis after it came back empty, the attempts always by the leases.
+    return {key: max(count, shared.get(key, 0)) for key, count in counts.items()}
+
+
+def lease_ms(seen: Seen) -> int:
+    """How long the slot is kept for a caller that reports nothing: as long as a call may take."""
+    return min(seen.candidate.agent.timeout_ms or LEASE_MS, LONGEST_MS)
+
+
+def lease(principal: Principal, decision_id: uuid.UUID, ability: str, seen: Seen) -> str | None:
+    """Lease a slot; "" when it was, why not when all are taken, None while slots are not counted."""
+    its = Lease(seen.namespace, principal.name, ability, seen.instance.agent_id, seen.instance.instance_id)
+    declared = seen.instance.max_concurrency is not None
+    slot = its.slot(decision_id, seen.most if declared else None, seen.route.limits.get("maxInflight"))
+    try:
+        taken = slots.take([slot], ms=lease_ms(seen))
+        if taken is not None and taken.refused[0]:
+            return taken.refused[0]
+        _remember(decision_id, its)
+    except redis.RedisAway:
+        return None
+    return None if taken is None else ""
+
+
+def outcome(
+    principal: Principal,
+    namespace: str,
+    decision_id: uuid.UUID,
+    ok: bool,
+    ms: float | None,
+    code: str,
+    now: dt.datetime,
+) -> bool:
+    """Give the slot back and note the call; False when it was reported before.
+
+    Raises NotFound where this caller got no such lease within the hour, and NotReady while Redis is away.
+    """
+    try:
+        its = _recalled(decision_id)
+        if its is None or (its.namespace, its.who) != (namespace, principal.name):
+            raise NotFound
+        first = redis.call(lambda client: client.set(redis.key("routed", decision_id.hex), 1, nx=True, ex=KEPT_S))
+        slots.end([its.slot(decision_id)])
+    except redis.RedisAway:
+        raise NotReady from None
+    if first:
+        key = (its.namespace, its.agent_id, its.instance_id)
+        observing.observed([Observed(key, _result(ok, code), ms if ok else None, "" if ok else code, now)], (), now)
+    return bool(first)
+
+
+def _result(ok: bool, code: str) -> str:
+    if ok:
+        return OK
+    return NEUTRAL if code in _NOT_ITS_FAULT else FAILED
+
+
+def _remember(decision_id: uuid.UUID, its: Lease) -> None:
+    key, value = redis.key("route", decision_id.hex), msgspec.json.encode(its)
+    redis.call(lambda client: client.set(key, value, ex=KEPT_S))
+
+
+def _recalled(decision_id: uuid.UUID) -> Lease | None:
+    raw: Any = redis.call(lambda client: client.get(redis.key("route", decision_id.hex)))
+    return _decode(raw) if raw else None
