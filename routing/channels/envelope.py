@@ -64,7 +64,7 @@ def request_headers(sending: Sending, url: str, body: bytes, now: dt.datetime) -
         "Reach-Call-Path": ",".join([*task.call_path, dispatch.agent_id]),
     }
     if sending.agent.signing:
-        path, query = _signed_parts(url)
+        path, query = signed_parts(url)
         access_key, secret = sending.agent.signing
         method = sending.capability.method
         headers |= sign(method, path, query, body, access_key, secret, created=int(now.timestamp()), nonce=new_nonce())
@@ -90,7 +90,8 @@ def header_text(text: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _signed_parts(url: str) -> tuple[str, str]:
+def signed_parts(url: str) -> tuple[str, str]:
+    """Path and query as a signature covers them."""
     parsed = URL(url, encoded=True)
     return parsed.raw_path or "/", parsed.raw_query_string
 

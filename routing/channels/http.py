@@ -11,6 +11,7 @@ from common.outbound import Answer, Outbound, OutboundError
 from routing.channels.answers import classify
 from routing.channels.base import Sending, failed
 from routing.channels.envelope import request_body, request_headers, url_of
+from routing.channels.polling import status_url
 from routing.states import Certainty, TaskError
 from routing.trip import Outcome
 
@@ -44,10 +45,10 @@ class HttpChannel:
             )
         except OutboundError as error:
             return unanswered(error, clock.now())
-        return await _outcome(answer, sending)
+        return await _outcome(answer, sending, url)
 
 
-async def _outcome(answer: Answer, sending: Sending) -> Outcome:
+async def _outcome(answer: Answer, sending: Sending, url: str) -> Outcome:
     given = (answer.status, answer.headers, answer.body, sending.capability, clock.now())
     outcome = classify(*given) if len(answer.body) < LARGE else await asyncio.to_thread(classify, *given)
     timings = {
@@ -55,7 +56,8 @@ async def _outcome(answer: Answer, sending: Sending) -> Outcome:
         "connectMs": round(answer.connect_ms),
         "agentMs": round(answer.total_ms - answer.connect_ms),
     }
-    return dataclasses.replace(outcome, received_at=answer.first_byte_at, timings=timings)
+    poll_url = status_url(url, outcome.poll_url)
+    return dataclasses.replace(outcome, received_at=answer.first_byte_at, timings=timings, poll_url=poll_url)
 
 
 def unanswered(error: OutboundError, now: dt.datetime) -> Outcome:

@@ -15,6 +15,7 @@ from callbacks import services as callbacks
 from callbacks.deliverer import Deliverer
 from common import clock
 from routing.engine.batches import Batches
+from routing.engine.poller import Poller
 from routing.services import workers
 from routing.services.sweep import sweep
 
@@ -34,8 +35,9 @@ STUCK_BATCH_S = 60.0  # a batch repeats for half a minute by itself while the da
 class Keeper:
     """The engine's timed duties, each a coroutine of its own, so that a slow one holds up no other."""
 
-    def __init__(self, engine: "Engine", batches: Batches, deliverer: Deliverer, executor: Executor):
+    def __init__(self, engine: "Engine", batches: Batches, deliverer: Deliverer, poller: Poller, executor: Executor):
         self._engine, self._batches, self._deliverer, self._executor = engine, batches, deliverer, executor
+        self._poller = poller
         self.look = asyncio.Event()
         self._lease_thread = ThreadPoolExecutor(1, "engine-lease")  # a lease must not wait behind slow batches
         self._duties: list[asyncio.Task[None]] = []
@@ -49,6 +51,7 @@ class Keeper:
             (self._renew, RENEW_S, never),
             (self._look, LOOK_S, self.look),
             (self._callbacks, LOOK_S, never),
+            (self._poller.look, LOOK_S, never),
             (self._sweep, SWEEP_S, never),
             (self._alive, LOOK_S, never),
         ):

@@ -28,6 +28,7 @@ from routing.channels import REGISTRY
 from routing.engine.batches import Batches
 from routing.engine.keeper import Keeper
 from routing.engine.observing import Observer
+from routing.engine.poller import Poller
 from routing.engine.secrets import SecretsCache
 from routing.engine.slots import Slots
 from routing.engine.trip import Trips
@@ -200,12 +201,14 @@ class Engine:
             self.boot_id, self._batches, self._slots, channels, self.deliverer.submit, self._look_at, observer.note
         )
         await self._loop.run_in_executor(executor, breaker.view().started)
-        self._keeper = Keeper(self, self._batches, self.deliverer, executor)
+        poller = Poller(out, executor, self.deliverer.submit)
+        self._keeper = Keeper(self, self._batches, self.deliverer, poller, executor)
         await self._keeper.start()
         self._ready.set()
         await self._stopping.wait()
         await self._drain()
         await self._keeper.stop()
+        await poller.stop()
         await observer.stop()
         await self._loop.run_in_executor(executor, workers.farewell, self.boot_id)
         await out.close()

@@ -220,7 +220,8 @@ class Trips:
         """The agent has it and works on its own: nothing is held here any more."""
         task, number = prepared.task, prepared.sending.dispatch.number
         at = outcome.received_at or outcome.at
-        receipt = Receipt(task.task_id, number, at, worker=self._boot_id, released=True)
+        poll_url = outcome.poll_url
+        receipt = Receipt(task.task_id, number, at, worker=self._boot_id, released=True, poll_url=poll_url)
         await self._until_recorded(lambda: self._batches.receipts.do(receipt))
 
     async def _settle(self, settlement: Settlement) -> None:

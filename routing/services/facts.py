@@ -53,6 +53,12 @@ def capability_of(attempt: AttemptFacts) -> CapabilityView | None:
     return None
 
 
+def signing_of(attempt: AttemptFacts) -> tuple[str, str] | None:
+    """The key that requests to the agent are signed with, if it has one."""
+    agent = snapshot.current(attempt.namespace).agents.get(attempt.agent_id)
+    return agent.signing if agent else None
+
+
 def task_facts(attempt: AttemptFacts) -> TaskFacts:
     """Side effects are assumed where the declaration is gone: a second run could then do harm."""
     capability = capability_of(attempt)
