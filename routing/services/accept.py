@@ -131,7 +131,9 @@ def accept_many(
         # As new as the registry was after this request came in; what changes from now on need not count for it.
         _try(principal, snapshot.at_least(namespace, newest), client, todo, now, unchanged=False)
     _prefer_repeats(namespace, client, list(entries.values()))
-    quotas.give_back([entry.ask for entry in entries.values() if entry.ask and entry.paid and not entry.is_new_task])
+    for new in (True, False):
+        asks = [one.ask for one in entries.values() if one.ask and one.paid and one.is_new_task == new]
+        quotas.settle(asks, became_tasks=new)
     queue.nudge(
         entry.task_id for entry in entries.values() if entry.is_new_task and entry.due_at and entry.due_at <= now
     )
@@ -185,7 +187,10 @@ def _prepare(principal: Principal, known: Snapshot, version: int | None, entry: 
     whose = (known.namespace, caller_of(principal), version, now)
     entry.row, entry.due_at = whose + _row(entry, admitted), admitted.times.due_at
     ability = known.abilities[admitted.ability]
-    entry.ask = entry.ask or quotas.ask(principal, known.namespace, whose[1], ability, entry.task_id)
+    priority = PRIORITIES.index(entry.request.priority)
+    entry.ask = entry.ask or quotas.ask(
+        principal, known.namespace, whose[1], ability, entry.task_id, priority, admitted.times
+    )
     return True
 
 

@@ -1,0 +1,268 @@
+"""What waits for an ability: whether one more may, how long it would wait, and when there is room again.
+
+The figures are read from the rows, each process for itself, and as often as that is cheap: seldom while there is much
+room, before every decision where a few places are left. What this process has let in since is counted on top.
+"""
+
+import datetime as dt
+import math
+import threading
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from common.database import hot_cursor, robust
+from routing.limits.capacity import behind, waits_s
+from routing.snapshot import Ability
+
+QUEUE, INFLIGHT, WAIT = "route.queueMax", "route.maxInflight", "timeoutBudgetMs"
+FEW, MANY = 20, 1_000  # places left: below the one each is looked at, above the other hardly any
+RELAXED_S = 0.25
+LEAST_S = 0.01
+COST_SHARE = 10  # reading takes at most a tenth of the time
+PACE_S = 2.0
+HORIZON = dt.timedelta(seconds=60)  # what is put off for longer waits for its time, not for the ability
+UNDER_WAY_S = 5.0  # a request that has not become a task by then never will
+
+_OF_PRIORITY = """(SELECT count(*) FROM (
+  SELECT FROM routing_task t WHERE t.waiting AND t.priority = {} AND t.namespace = %(namespace)s
+    AND t.ability = %(ability)s AND t.due_at <= %(horizon)s LIMIT %(most)s) one)"""
+_COUNT = f"""
+SELECT {", ".join(_OF_PRIORITY.format(priority) for priority in range(3))}, taken.*,
+  ARRAY(SELECT id FROM routing_task WHERE id = ANY(%(under_way)s::uuid[]))
+FROM (
+  SELECT count(*) FILTER (WHERE t.state IN ('RECEIVED', 'RETRY_WAIT')),
+    count(*) FILTER (WHERE t.state NOT IN ('RECEIVED', 'RETRY_WAIT'))
+  FROM routing_worker w JOIN routing_task t ON t.worker = w.boot_id
+  WHERE t.outcome IS NULL AND NOT t.waiting AND t.namespace = %(namespace)s AND t.ability = %(ability)s
+) taken"""  # noqa: S608 - made of constants
+_LANES = """
+WITH RECURSIVE lane AS (
+  SELECT ''::varchar AS client, 0 AS step
+  UNION ALL
+  SELECT (SELECT t.client FROM routing_task t
+    WHERE t.waiting AND t.priority = %(priority)s AND t.namespace = %(namespace)s AND t.ability = %(ability)s
+      AND t.client > l.client ORDER BY t.priority, t.namespace, t.ability, t.client LIMIT 1), l.step + 1
+  FROM lane l WHERE l.client IS NOT NULL AND l.step < 64
+)
+SELECT l.client, (SELECT count(*) FROM (
+  SELECT FROM routing_task t WHERE t.waiting AND t.priority = %(priority)s AND t.namespace = %(namespace)s
+    AND t.ability = %(ability)s AND t.client = l.client AND t.due_at <= %(horizon)s LIMIT %(most)s) one)
+FROM lane l WHERE l.client <> ''"""
+_PACE = """
+SELECT avg(took)::float8, percentile_cont(0.9) WITHIN GROUP (ORDER BY took)::float8 FROM (
+  SELECT extract(epoch FROM a.ended_at - a.sent_at) AS took
+  FROM unnest(%(agents)s::text[], %(capabilities)s::text[]) g(agent_id, capability) CROSS JOIN LATERAL (
+    SELECT * FROM routing_attempt a WHERE a.namespace = %(namespace)s AND a.agent_id = g.agent_id
+    ORDER BY a.task_id DESC LIMIT 200) a
+  WHERE a.ended_at IS NOT NULL AND a.capability = g.capability
+) ended"""
+
+
+class Pace(NamedTuple):
+    """How long attempts take, in seconds; None where none has ended."""
+
+    mean_s: float | None = None
+    most_s: float | None = None  # nine of ten
+
+
+@dataclass(slots=True)
+class Figures:
+    """One ability's queue as this process knows it. Held under the module's lock, except for reading."""
+
+    waiting: tuple[int, int, int] = (0, 0, 0)  # high, normal, low
+    held: int = 0  # claimed, and not sent yet
+    running: int = 0
+    read_at: float = float("-inf")  # monotonic; when the reading began
+    cost_s: float = 0.0
+    under_way: dict[uuid.UUID, float] = field(default_factory=dict)  # let in here, not yet known to be rows
+    since: set[uuid.UUID] = field(default_factory=set)  # became rows, as far as known after the reading had begun
+    pace: Pace | None = None
+    paced_at: float = float("-inf")
+
+    @property
+    def mine(self) -> int:
+        return len(self.under_way) + len(self.since)
+
+    @property
+    def queued(self) -> int:
+        return sum(self.waiting) + self.held + self.mine
+
+    def ahead_of(self, priority: int) -> int:
+        return sum(self.waiting[: priority + 1]) + self.held + self.mine
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A request that would wait for an ability."""
+
+    task_id: uuid.UUID
+    namespace: str
+    client: str
+    ability: Ability
+    capacity: int
+    priority: int
+    budget_s: float
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.ability.name
+
+    @property
+    def queue_max(self) -> int | None:
+        """How many may be queued."""
+        return self._limit("queueMax")
+
+    @property
+    def inflight_max(self) -> int | None:
+        """How many may be queued or running, where nothing is to wait."""
+        return self._limit("maxInflight") if self.ability.route.settings.get("overflow") == "reject" else None
+
+    def _limit(self, name: str) -> int | None:
+        found = self.ability.route.limits.get(name)
+        return None if found is None else int(found)
+
+
+class Refusal(NamedTuple):
+    """Which limit it is, and in how many seconds there should be room."""
+
+    limit: str
+    wait_s: float
+
+
+_lock = threading.Lock()
+_figures: defaultdict[tuple[str, str], Figures] = defaultdict(Figures)
+
+
+def enter(entries: Sequence[Entry], now: dt.datetime) -> list[Refusal | None]:
+    """Let each in that there is room for, in order; `finished` is to be told what became of it."""
+    fresh: set[tuple[str, str]] = set()
+    answers = []
+    for one in entries:
+        figures = _up_to_date(one, now, fresh)
+        refusal = _refused(one, figures, now)
+        if refusal is None:
+            with _lock:
+                figures.under_way[one.task_id] = time.monotonic()
+        answers.append(refusal)
+    return answers
+
+
+def finished(entries: Sequence[Entry], *, became_tasks: bool) -> None:
+    """These are rows now, or never will be."""
+    with _lock:
+        for one in entries:
+            figures = _figures[one.key]
+            if figures.under_way.pop(one.task_id, None) is not None and became_tasks:
+                figures.since.add(one.task_id)
+
+
+def _refused(one: Entry, figures: Figures, now: dt.datetime) -> Refusal | None:
+    waiting = behind(figures.queued, figures.running, one.capacity)  # this one included, those that may begin not
+    if one.queue_max is not None and waiting > one.queue_max:
+        return Refusal(QUEUE, _room_in_s(one, figures, waiting - one.queue_max))
+    if one.inflight_max is not None:
+        over = figures.queued + figures.running + 1 - one.inflight_max
+        return Refusal(INFLIGHT, _room_in_s(one, figures, over)) if over > 0 else None
+    return _too_late(one, figures, now)
+
+
+def _too_late(one: Entry, figures: Figures, now: dt.datetime) -> Refusal | None:
+    """Refuse what would begin too late to end within its budget."""
+    count = behind(figures.ahead_of(one.priority), figures.running, one.capacity)
+    mean_s = _pace(one, figures).mean_s if count and one.capacity else None
+    if mean_s is None or waits_s(count, one.capacity, mean_s) + mean_s <= one.budget_s:
+        return None
+    count = behind(_ahead_in_turn(one, figures, now), figures.running, one.capacity)
+    wait = waits_s(count, one.capacity, mean_s)
+    over = wait + mean_s - one.budget_s
+    return Refusal(WAIT, min(over, wait)) if count and over > 0 else None
+
+
+def _room_in_s(one: Entry, figures: Figures, places: int) -> float:
+    """In how many seconds so many places come free: with all that run at a time, one run's time."""
+    return math.ceil(places / max(1, one.capacity)) * (_pace(one, figures).most_s or 1.0)
+
+
+def _up_to_date(one: Entry, now: dt.datetime, fresh: set[tuple[str, str]]) -> Figures:
+    figures, at = _figures[one.key], time.monotonic()
+    if one.key not in fresh and at - figures.read_at > _may_be_old(one, figures):
+        fresh.add(one.key)
+        _read(one, figures, at, now)
+    return figures
+
+
+def _may_be_old(one: Entry, figures: Figures) -> float:
+    """How old, in seconds, the figures may be for a decision on this one."""
+    usual = max(LEAST_S, COST_SHARE * figures.cost_s)
+    queue_end = None if one.queue_max is None else one.capacity + one.queue_max
+    free = [most for most in (one.inflight_max, queue_end) if most is not None]
+    left = min(free, default=math.inf) - figures.queued - figures.running
+    if left > MANY:
+        return max(RELAXED_S, usual)
+    return 0.0 if 0 < left <= FEW else usual  # a refusal may be as old as is cheap
+
+
+def _read(one: Entry, figures: Figures, at: float, now: dt.datetime) -> None:
+    with _lock:
+        figures.read_at, figures.since = at, set()
+        figures.under_way = {id: began for id, began in figures.under_way.items() if at - began < UNDER_WAY_S}
+        under_way = list(figures.under_way)
+    high, normal, low, held, running, there = _count(one, now, under_way)
+    with _lock:
+        figures.waiting, figures.held, figures.running = (high, normal, low), held, running
+        for task_id in there:
+            figures.under_way.pop(task_id, None)
+        figures.since.difference_update(there)
+        figures.cost_s = time.monotonic() - at
+
+
+@robust(patience=2.0)
+def _count(one: Entry, now: dt.datetime, under_way: list[uuid.UUID]) -> tuple[int, int, int, int, int, list[uuid.UUID]]:
+    values = {
+        "namespace": one.namespace, "ability": one.ability.name, "horizon": now + HORIZON, "under_way": under_way,
+        "most": (one.queue_max or 100_000) + one.capacity + FEW,
+    }  # fmt: skip
+    with hot_cursor() as cursor:
+        row = cursor.execute(_COUNT, values, prepare=True).fetchone()
+    return row or (0, 0, 0, 0, 0, [])
+
+
+@robust(patience=2.0)
+def _ahead_in_turn(one: Entry, figures: Figures, now: dt.datetime) -> int:
+    """How many go before it where clients take turns: all of a higher priority, and of each client's as many as of its
+    own."""
+    values = {
+        "namespace": one.namespace, "ability": one.ability.name, "priority": one.priority, "horizon": now + HORIZON,
+        "most": 10_000,
+    }  # fmt: skip
+    with hot_cursor() as cursor:
+        lanes = dict(cursor.execute(_LANES, values, prepare=True).fetchall())
+    own = lanes.pop(one.client, 0)
+    higher = sum(figures.waiting[: one.priority])
+    return int(higher + figures.held + own + sum(min(count, own + 1) for count in lanes.values()))
+
+
+def _pace(one: Entry, figures: Figures) -> Pace:
+    found = figures.pace
+    if found is None or time.monotonic() - figures.paced_at > PACE_S:
+        found = _read_pace(one)
+        with _lock:
+            figures.pace, figures.paced_at = found, time.monotonic()
+    return found
+
+
+@robust(patience=2.0)
+def _read_pace(one: Entry) -> Pace:
+    candidates = one.ability.candidates
+    values = {
+        "namespace": one.namespace,
+        "agents": [candidate.agent.agent_id for candidate in candidates],
+        "capabilities": [candidate.capability.name for candidate in candidates],
+    }
+    with hot_cursor() as cursor:
+        row = cursor.execute(_PACE, values, prepare=True).fetchone()
+    return Pace(*row) if row else Pace()
