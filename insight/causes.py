@@ -220,6 +220,7 @@ REASONS: dict[str, Text] = {
     "NO_ADDRESS": Text("it has no address to be called at", "没有可调用的地址"),
     "PULL": Text("it waits to be fetched by its agent", "等待智能体自行领取"),
     "BUSY": Text("it works on as much as it may", "已达到并发上限"),
+    "ABILITY_BUSY": Text("the ability has as much under way as it may", "该能力已达到并发上限"),
     "REGION": Text("another region is preferred and has somebody", "优先地域中有可用实例"),
 }
 THE_AGENT = Text("the agent", "智能体")

@@ -25,6 +25,7 @@ JOB_QUEUES = {
 # Name → (job, seconds between two runs). A run that waited for longer is dropped: the next one does it all.
 BEAT_JOBS = {
     "sweep-tasks": ("routing.jobs.sweep", 5),
+    "mend-slots": ("routing.jobs.mend_slots", 60),
     "sweep-callbacks": ("callbacks.jobs.sweep", 5),
     "check-heartbeats": ("registry.jobs.check_heartbeats", 5),
     "probe": ("registry.jobs.probe", 1),

@@ -18,6 +18,8 @@ class Load(Protocol):
 
     def inflight(self, key: Key) -> int: ...
 
+    def own(self, key: Key) -> int: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:

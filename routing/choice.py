@@ -14,6 +14,7 @@ from registry.states import InstanceState
 from routing.ask import Ask, Load
 from routing.filters import BUSY, LASTING, NOT_MEANT, Seen, rejections
 from routing.layout import Layout, layout_of, share_of
+from routing.limits.slots import ABILITY_BUSY
 from routing.ring import part_hash
 from routing.snapshot.model import Ability, CandidateView, InstanceView, RouteView
 from routing.states import TaskError
@@ -120,6 +121,17 @@ def choose(ability: Ability | None, ask: Ask, loads: Load, rand: Rand) -> Choice
     return Choice(chosen, Considered(layout, rejected, running, chosen))
 
 
+def ability_busy(ability: Ability, namespace: str, loads: Load) -> NoChoice | None:
+    """The answer where the ability itself has as many attempts in flight as it is given; None where it has not."""
+    most = ability.route.limits.get("maxInflight")
+    if most is None or loads.inflight((namespace, ability.name)) < most:
+        return None
+    layout = layout_of(ability, namespace)
+    running = [loads.inflight(key) for key in layout.keys]
+    considered = Considered(layout, [ABILITY_BUSY] * len(running), running)
+    return NoChoice(considered, TaskError.NO_INSTANCE, busy=True, why=ABILITY_BUSY)
+
+
 def _examined(layout: Layout, ask: Ask, loads: Load) -> tuple[list[str | None], list[int], list[Option]]:
     """Why each instance may not take the task, how busy each is, and those that may."""
     running = [loads.inflight(key) for key in layout.keys]
@@ -127,7 +139,7 @@ def _examined(layout: Layout, ask: Ask, loads: Load) -> tuple[list[str | None], 
     options = [
         (calls, one)
         for one, calls, reason in zip(layout.seen, running, rejected, strict=True)
-        if reason is None and calls < one.most
+        if reason is None and (calls < one.most or (not one.is_shared and loads.own(one.key) < one.most))
     ]
     if len(options) < rejected.count(None):
         free = {one.number for _, one in options}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from routing.layout import Layout
 
 INSTANCE_SHARE = 0.8  # of its declared concurrency that an instance is given (limits.instanceShare)
-UNDECLARED = 500  # calls to an instance that declares no limit: one that hangs must not take all of a worker's room
+UNDECLARED = 500  # of one process to an instance that declares no limit: one that hangs must not take all of its room
 BUSY = "BUSY"
 
 NOT_MEANT = frozenset(
@@ -45,7 +45,8 @@ class Seen:
     group: int = 0  # its candidate's place
     key: Key = field(init=False)
     weight: float = field(init=False)  # the instance's own, as it is now: 1.0 is that of an ordinary instance
-    most: int = field(init=False)  # calls that it is given at a time
+    most: int = field(init=False)  # calls that it is given at a time, by all processes together …
+    is_shared: bool = field(init=False)  # … or by each, where it declares no limit
     unfit: str | None = field(init=False)  # why it may not take any task just now
 
     def __post_init__(self) -> None:
@@ -53,6 +54,7 @@ class Seen:
         given(self, "key", (self.namespace, *self.instance.key))
         given(self, "weight", self.instance.weight * self.instance.weight_percent / 10_000)
         given(self, "most", most_inflight(self))
+        given(self, "is_shared", self.instance.max_concurrency is not None)
         given(self, "unfit", first_reason(check(self) for check in FIXED))
 
 
@@ -140,11 +142,16 @@ def direct(ask: Ask, seen: Seen) -> str | None:
 
 def most_inflight(seen: Seen) -> int:
     """How many calls the instance is given at a time."""
-    most = seen.instance.max_concurrency
-    if most is None:
-        return UNDECLARED
-    share = float(seen.route.limits.get("instanceShare", INSTANCE_SHARE))
-    return max(1, floor(share * most))
+    most = shared_limit(seen.instance, seen.route)
+    return UNDECLARED if most is None else most
+
+
+def shared_limit(instance: InstanceView, route: RouteView) -> int | None:
+    """How many attempts the instance is given at a time by all processes; None where it declares no limit."""
+    if instance.max_concurrency is None:
+        return None
+    share = float(route.limits.get("instanceShare", INSTANCE_SHARE))
+    return max(1, floor(share * instance.max_concurrency))
 
 
 Looked = TypeVar("Looked", CandidateView, Seen)

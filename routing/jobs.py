@@ -1,13 +1,16 @@
 """The jobs of routing: each safe to run twice, late, or not at all."""
 
+import contextlib
 import uuid
 
 from celery import shared_task
 from django.conf import settings
 
 from common.clock import now
+from common.redis import RedisAway
 from routing.engine.loop import current
 from routing.services import partitions
+from routing.services.mend_slots import mend
 from routing.services.sweep import sweep as sweep_tasks
 
 
@@ -31,6 +34,13 @@ def look() -> None:
 def sweep() -> None:
     """End what is overdue and take over what dead workers held."""
     sweep_tasks(now())
+
+
+@shared_task(name="routing.jobs.mend_slots")
+def mend_slots() -> None:
+    """Have Redis know the slots of all open attempts, and of no others."""
+    with contextlib.suppress(RedisAway):
+        mend()
 
 
 @shared_task(name="routing.jobs.keep_partitions")

@@ -3,13 +3,17 @@
 import datetime as dt
 import time
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from callbacks import services as callbacks
 from callbacks.messages import Due, Tried
 from common import clock
 from routing.engine.batcher import Batcher
+from routing.engine.leases import Leases
+from routing.limits.slots import Slot
 from routing.services import waiting
 from routing.services.dispatch import dispatch
 from routing.services.receipt import Receipt, received
@@ -17,19 +21,30 @@ from routing.services.settle import settle
 from routing.trip import Dispatch, Settled, Settlement
 
 POSTPONED = dt.timedelta(seconds=5)
+GONE = "GONE"  # the task is ours no more
 
 Made = TypeVar("Made")
+ToSend = tuple[Dispatch, Slot]
 PutBack = tuple[uuid.UUID, dt.datetime, dict[str, Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A receipt; with a slot, the agent works on its own until `until` and keeps it so long."""
+
+    receipt: Receipt
+    slot: Slot | None = None
+    until: dt.datetime | None = None
 
 
 class Batches:
     """One batcher a kind of work; `progress_at` is when the last batch was done."""
 
-    def __init__(self, boot_id: uuid.UUID, executor: Executor):
-        self._boot_id = boot_id
+    def __init__(self, boot_id: uuid.UUID, executor: Executor, leases: Leases):
+        self._boot_id, self.leases = boot_id, leases
         self.progress_at = clock.now()
-        self.dispatch: Batcher[Dispatch, bool] = Batcher(self._dispatch, executor)
-        self.receipts: Batcher[Receipt, None] = Batcher(self._receive, executor)
+        self.dispatch: Batcher[ToSend, str] = Batcher(self._dispatch, executor)
+        self.receipts: Batcher[Received, None] = Batcher(self._receive, executor)
         self.settle: Batcher[Settlement, Settled] = Batcher(self._settle, executor)
         self.put_back: Batcher[PutBack, None] = Batcher(self._put_back, executor)
         self.tried: Batcher[Tried, None] = Batcher(self._tried, executor)
@@ -42,13 +57,32 @@ class Batches:
         begun = [batcher.began_at for batcher in all_of_them if batcher.began_at is not None]
         return time.monotonic() - min(begun) if begun else 0.0
 
-    def _dispatch(self, dispatches: list[Dispatch]) -> list[bool]:
-        may_go = dispatch(dispatches, self._boot_id)
-        return self._done([one.task.task_id in may_go for one in dispatches])
+    def _dispatch(self, asked: list[ToSend]) -> list[str]:
+        """Take the slots, then write the attempts down; for each why it may not be sent, empty if it may."""
+        refused = self.leases.take([slot for _, slot in asked])
+        going = [one for one, why in zip(asked, refused, strict=True) if not why]
+        may_go: set[uuid.UUID] = set()
+        try:
+            may_go = dispatch([one for one, _ in going], self._boot_id) if going else set()
+        finally:
+            self._finish([slot for one, slot in going if one.task.task_id not in may_go])
+        gone = [
+            why or ("" if one.task.task_id in may_go else GONE) for (one, _), why in zip(asked, refused, strict=True)
+        ]
+        return self._done(gone)
 
-    def _receive(self, receipts: list[Receipt]) -> list[None]:
-        received(receipts)
+    def _receive(self, receipts: list[Received]) -> list[None]:
+        """The leases first: from the receipt on whoever ends the attempt gives the slot back."""
+        now = clock.now()
+        kept = [(one.slot, _ms(one.until - now)) for one in receipts if one.slot and one.until]
+        self.leases.keep(kept)
+        there = received([one.receipt for one in receipts])
+        self.leases.give_back([one.slot for one in receipts if one.slot and one.receipt.task_id not in there])
         return self._done([None] * len(receipts))
+
+    def _finish(self, slots: Sequence[Slot]) -> None:
+        for slot in slots:
+            self.leases.finish(slot)
 
     def _settle(self, settlements: list[Settlement]) -> list[Settled]:
         by_task = {one.task_id: one for one in settle(settlements, lease_callbacks=True)}
@@ -73,3 +107,7 @@ class Batches:
     def _done(self, made: list[Made]) -> list[Made]:
         self.progress_at = clock.now()
         return made
+
+
+def _ms(left: dt.timedelta) -> int:
+    return max(1, left // dt.timedelta(milliseconds=1))

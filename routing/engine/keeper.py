@@ -55,7 +55,7 @@ class Keeper:
             (self._sweep, SWEEP_S, never),
             (self._alive, LOOK_S, never),
         ):
-            self._duties.append(asyncio.create_task(_each(seconds, hurry, duty)))
+            self._duties.append(asyncio.create_task(each(seconds, hurry, duty)))
         self._watchdog.start()
 
     async def stop(self) -> None:
@@ -90,7 +90,7 @@ class Keeper:
         self._watchdog.alive()
 
 
-async def _each(seconds: float, hurry: asyncio.Event, duty: Callable[[], Awaitable[None]]) -> None:
+async def each(seconds: float, hurry: asyncio.Event, duty: Callable[[], Awaitable[None]]) -> None:
     """Do it, then wait: so long, or until it is hurried."""
     while True:
         hurry.clear()

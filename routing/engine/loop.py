@@ -27,15 +27,18 @@ from routing import breaker, snapshot
 from routing.channels import REGISTRY
 from routing.engine.batches import Batches
 from routing.engine.keeper import Keeper
+from routing.engine.leases import Leases
 from routing.engine.observing import Observer
 from routing.engine.poller import Poller
 from routing.engine.secrets import SecretsCache
+from routing.engine.slot_keeper import SlotKeeper
 from routing.engine.slots import Slots
 from routing.engine.trip import Trips
 from routing.loads import Loads
 from routing.policy import is_hopeless
 from routing.services import workers
 from routing.services.claim import claim
+from routing.services.mend_slots import mend
 from routing.trip import Claimed
 
 log = logging.getLogger(__name__)
@@ -189,8 +192,10 @@ class Engine:
         self._stopping = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
         executor = ThreadPoolExecutor(DATABASE_THREADS, "engine-db")
-        self._batches = Batches(self.boot_id, executor)
         self._slots = Slots(Loads())
+        leases = Leases(self._slots.loads, mend)
+        self._slot_keeper = SlotKeeper(self._slots, leases)
+        self._batches = Batches(self.boot_id, executor, leases)
         out = Outbound([ipaddress.ip_network(text) for text in settings.REACH_OUTBOUND_ALLOW])
         secrets = SecretsCache(callback_secrets, snapshot.known_version, executor)
         tried, postpone = self._batches.tried.do, self._batches.postpone.do
@@ -204,6 +209,7 @@ class Engine:
         poller = Poller(out, executor, self.deliverer.submit)
         self._keeper = Keeper(self, self._batches, self.deliverer, poller, executor)
         await self._keeper.start()
+        self._slot_keeper.start()
         self._ready.set()
         await self._stopping.wait()
         await self._drain()
@@ -218,6 +224,7 @@ class Engine:
         if self._running:
             await asyncio.wait(self._running, timeout=self._grace_s)
         await self.deliverer.drain(FAREWELL_S)
+        await self._slot_keeper.stop()  # whose calls are cut off keep their slots until their attempts are closed
         for task in self._running:
             task.cancel()
 

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 
 from routing.loads import Key, Loads
 
 LIMIT = 100  # waiting tasks an ability; the others wait in the database, where priorities and fairness are kept
 
 AbilityKey = tuple[str, str]  # namespace, ability
+Places = Sequence[Key]  # an instance's and an ability's
 
 
 class Slots:
@@ -19,17 +21,41 @@ class Slots:
         self._waiting: dict[AbilityKey, deque[asyncio.Future[bool]]] = {}
         self._agents: dict[AbilityKey, frozenset[str]] = {}
         self._passed_over: set[AbilityKey] = set()
+        self.awaited, self.released = asyncio.Event(), asyncio.Event()  # for whoever does something about it
 
-    def acquire(self, key: Key) -> None:
-        self.loads.acquire([key])
+    def acquire(self, places: Places) -> None:
+        self.loads.acquire(places)
 
-    def release(self, key: Key) -> None:
-        """Give a slot back and wake the first in line of each ability that the agent serves."""
-        self.loads.release([key])
-        namespace, agent_id, _ = key
-        for ability, waiting in list(self._waiting.items()):
-            if ability[0] == namespace and agent_id in self._agents[ability]:
-                _wake_first(waiting)
+    def release(self, places: Places) -> None:
+        """Give a slot back and wake the first in line of each ability that it may serve."""
+        self.loads.release(places)
+        self.released.set()
+        self._wake({ability: 1 for place in places for ability in self._concerned(place)})
+
+    def wake_freed(self) -> None:
+        """Count what Redis told of other processes, and wake as many as there are slots that they gave back."""
+        for place, count in self.loads.hear():
+            self._wake(dict.fromkeys(self._concerned(place), count))
+
+    def is_awaited(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._waiting)
+
+    def awaited_places(self) -> list[Key]:
+        """Where a slot that another process gives back would serve someone who waits here."""
+        return [place for place in self.loads.elsewhere() if self._concerned(place)]
+
+    def _concerned(self, place: Key) -> list[AbilityKey]:
+        """The abilities with someone waiting that a slot at this place, an instance or an ability, may serve."""
+        if len(place) == 2:
+            return [ability for ability in self._waiting if ability == place]
+        namespace, agent_id, _ = place
+        return [one for one in self._waiting if one[0] == namespace and agent_id in self._agents[one]]
+
+    def _wake(self, counts: dict[AbilityKey, int]) -> None:
+        for ability, count in counts.items():
+            for _ in range(count):
+                _wake_first(self._waiting[ability])
 
     def is_full(self, ability: AbilityKey) -> bool:
         return len(self._waiting.get(ability, ())) >= self._limit
@@ -53,6 +79,7 @@ class Slots:
         waiting = self._waiting.setdefault(ability, deque())
         self._agents[ability] = agents
         waiting.append(future)
+        self.awaited.set()
         try:
             return await asyncio.wait_for(future, seconds)
         except TimeoutError:

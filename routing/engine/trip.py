@@ -19,18 +19,20 @@ from routing.breaker.counting import Call, count, let_go
 from routing.channel_choice import PULL, channel_of
 from routing.channels import Channel, Sending
 from routing.channels.base import failed
-from routing.choice import Choice, NoChoice, choose
+from routing.choice import Choice, NoChoice, ability_busy, choose
 from routing.engine import trials
-from routing.engine.batches import Batches
+from routing.engine.batches import GONE, Batches, Received
 from routing.engine.request import Request, ask_of, read, timeout_ms
 from routing.engine.sendings import sending_of
 from routing.engine.slots import Slots
-from routing.filters import LASTING
+from routing.filters import LASTING, shared_limit
+from routing.limits.slots import ABILITY_BUSY, Slot
+from routing.loads import Key
 from routing.policy import GAVE_UP_MESSAGE, RouteFacts, TaskFacts, decide, end_state
 from routing.services.receipt import Receipt
 from routing.snapshot import Ability, RouteView
 from routing.states import Certainty, TaskError, TaskState
-from routing.trip import Await, Claimed, GiveUp, Outcome, Retry, Settlement
+from routing.trip import Await, Claimed, Dispatch, GiveUp, Outcome, Retry, Settlement
 
 log = logging.getLogger(__name__)
 
@@ -58,19 +60,29 @@ class Prepared:
     sending: Sending
     route: RouteView
     request: Request
+    slot: Slot
 
     @property
     def task(self) -> Claimed:
         return self.sending.dispatch.task
 
     @property
-    def slot(self) -> tuple[str, str, str]:
-        dispatch = self.sending.dispatch
-        return self.task.namespace, dispatch.agent_id, dispatch.instance_id
-
-    @property
     def breakers(self) -> Call:
         return trials.call_of(self.sending, self.route)
+
+
+class _Busy:
+    """A slot in use: given back once, however often its end is said."""
+
+    def __init__(self, slots: Slots, batches: Batches, slot: Slot):
+        self._slots, self._leases, self._slot = slots, batches.leases, slot
+        self._is_over = False
+
+    def end(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._leases.finish(self._slot)
+            self._slots.release(self._slot.places)
 
 
 class Trips:
@@ -95,15 +107,21 @@ class Trips:
         prepared = await self.prepare(task)
         if prepared is None:
             return
+        busy = _Busy(self._slots, self._batches, prepared.slot)
         try:
             outcome = await self.call(prepared.sending)
+            if outcome.kind != "ACCEPTED":
+                busy.end()  # the next one may go while this one's outcome is written down
+            count(prepared.breakers, outcome)
+            await self._handled(prepared, outcome)
         finally:
-            self._slots.release(prepared.slot)
-        count(prepared.breakers, outcome)
+            busy.end()
+
+    async def _handled(self, prepared: Prepared, outcome: Outcome) -> None:
         try:
             await self.handle(prepared, outcome)
         except Exception:
-            log.exception("an outcome could not be handled", extra={"taskId": str(task.task_id)})
+            log.exception("an outcome could not be handled", extra={"taskId": str(prepared.task.task_id)})
             message = "The platform could not make sense of the outcome."
             await self.handle(prepared, failed(TaskError.UNREACHABLE, outcome.certainty, clock.now(), message))
 
@@ -112,30 +130,37 @@ class Trips:
         request = read(task.request)
         began = time.perf_counter()
         snapshot.current(task.namespace)  # read in, should this process not have it yet: that is what discovery costs
-        found = time.perf_counter()
-        ability, choice = await self._admitted(task, request)
-        if isinstance(choice, NoChoice):
-            await self._nobody(task, ability, choice)
-            return None
-        took_ms = round((time.perf_counter() - found) * 1000, 1)
-        channel = channel_of(choice.candidate.agent, choice.instance, request.delivery)
-        if channel == PULL:
-            await self._offer(task, choice)
-            return None
-        discovery_ms = round((found - began) * 1000)
-        sending = sending_of(task, request, choice, channel, took_ms=took_ms, discovery_ms=discovery_ms)
-        prepared = Prepared(sending, choice.route, request)
+        discovery_ms = round((time.perf_counter() - began) * 1000)
+        while True:
+            found = time.perf_counter()
+            ability, choice = await self._admitted(task, request)
+            if isinstance(choice, NoChoice):
+                await self._nobody(task, ability, choice)
+                return None
+            took_ms = round((time.perf_counter() - found) * 1000, 1)
+            channel = channel_of(choice.candidate.agent, choice.instance, request.delivery)
+            if channel == PULL:
+                await self._offer(task, choice)
+                return None
+            sending = sending_of(task, request, choice, channel, took_ms=took_ms, discovery_ms=discovery_ms)
+            prepared = Prepared(sending, choice.route, request, _slot(sending.dispatch, choice))
+            refused = await self._dispatch(prepared)
+            if not refused:
+                return prepared
+            if refused == GONE:
+                return None
+
+    async def _dispatch(self, prepared: Prepared) -> str:
+        """Take its slot and put its attempt on record; why not, if not: what is full is known to the next choice."""
+        refused = GONE
         try:
-            may_send = await self._batches.dispatch.do(prepared.sending.dispatch)
-        except BaseException:
-            self._slots.release(prepared.slot)
-            let_go(prepared.breakers, clock.now())
-            raise
-        if not may_send:
-            self._slots.release(prepared.slot)
-            let_go(prepared.breakers, clock.now())
-            return None
-        return prepared
+            refused = await self._batches.dispatch.do((prepared.sending.dispatch, prepared.slot))
+        finally:
+            if refused:
+                self._slots.release(prepared.slot.places)
+                let_go(prepared.breakers, clock.now())
+            self._slots.wake_freed()
+        return refused
 
     async def call(self, sending: Sending) -> Outcome:
         """Send it; whatever the channel may throw is an outcome too."""
@@ -169,7 +194,7 @@ class Trips:
                 return ability, choice
             if await trials.admit(task, choice, timeout_ms(request, choice.candidate.agent.timeout_ms)):
                 return ability, choice
-            self._slots.release((task.namespace, *choice.instance.key))
+            self._slots.release(_places(task, choice))
 
     async def _choose(self, task: Claimed, request: Request) -> tuple[Ability | None, Choice | NoChoice]:
         """Choose and take a slot; where all are busy, wait a moment for the next one that comes free."""
@@ -177,9 +202,11 @@ class Trips:
         while True:
             ability = snapshot.current(task.namespace).abilities.get(task.ability)
             left_ms = (task.deadline_at - clock.now()) // _MILLISECOND
-            choice = choose(ability, ask_of(task, request, ability, left_ms), self._slots.loads, random.random)
+            ask = ask_of(task, request, ability, left_ms)
+            full = ability_busy(ability, task.namespace, self._slots.loads) if ability else None
+            choice = full or choose(ability, ask, self._slots.loads, random.random)
             if isinstance(choice, Choice):
-                self._slots.acquire((task.namespace, *choice.instance.key))
+                self._slots.acquire(_places(task, choice))
                 return ability, choice
             if ability is None or not choice.busy or self._slots.is_full(key):
                 return ability, choice
@@ -191,7 +218,7 @@ class Trips:
         now = clock.now()
         if choice.reason in LASTING:
             give_up = GiveUp(end_state(choice.reason), choice.reason, _NOBODY[choice.reason])
-        elif ability is not None and ability.route.when_unavailable == "fail":
+        elif ability is not None and ability.route.when_unavailable == "fail" and choice.why != ABILITY_BUSY:
             give_up = GiveUp(TaskState.FAILED, choice.reason, _NOBODY[choice.reason], retryable=True)
         else:
             due_at = min(now + _look_again(now - task.created_at), task.deadline_at)
@@ -203,7 +230,7 @@ class Trips:
 
     async def _offer(self, task: Claimed, choice: Choice) -> None:
         """It waits, without using an attempt, until an instance of the chosen agent fetches it."""
-        self._slots.release((task.namespace, *choice.instance.key))
+        self._slots.release(_places(task, choice))
         reason = pulling.offer_to(choice.instance.agent_id)
         due_at = min(clock.now() + OFFER_AGAIN, task.deadline_at)
         detail = None if reason == task.waited_for else {"reason": reason, "decision": choice.decision}
@@ -217,12 +244,12 @@ class Trips:
         await self._settle(Settlement(task.task_id, 0, give_up, None, clock.now(), worker=self._boot_id))
 
     async def _receive(self, prepared: Prepared, outcome: Outcome) -> None:
-        """The agent has it and works on its own: nothing is held here any more."""
+        """The agent has it and works on its own: nothing is held here any more but its slot, until the attempt ends."""
         task, number = prepared.task, prepared.sending.dispatch.number
         at = outcome.received_at or outcome.at
-        poll_url = outcome.poll_url
+        poll_url, until = outcome.poll_url, prepared.sending.dispatch.deadline_at
         receipt = Receipt(task.task_id, number, at, worker=self._boot_id, released=True, poll_url=poll_url)
-        await self._until_recorded(lambda: self._batches.receipts.do(receipt))
+        await self._until_recorded(lambda: self._batches.receipts.do(Received(receipt, prepared.slot, until)))
 
     async def _settle(self, settlement: Settlement) -> None:
         settled = await self._until_recorded(lambda: self._batches.settle.do(settlement))
@@ -236,6 +263,21 @@ class Trips:
             except (OperationalError, InterfaceError) as error:
                 log.warning("the database is away, an outcome waits: %s", type(error).__name__)
                 await asyncio.sleep(SETTLE_AGAIN_S)
+
+
+def _places(task: Claimed, choice: Choice) -> tuple[Key, Key]:
+    return (task.namespace, *choice.instance.key), (task.namespace, task.ability)
+
+
+def _slot(dispatch: Dispatch, choice: Choice) -> Slot:
+    instance, ability = _places(dispatch.task, choice)
+    return Slot(
+        attempt=dispatch.attempt_key.hex,
+        instance=instance,
+        ability=ability,
+        most=shared_limit(choice.instance, choice.route),
+        ability_most=choice.route.limits.get("maxInflight"),
+    )
 
 
 def _task_facts(prepared: Prepared) -> TaskFacts:

@@ -8,14 +8,14 @@ slots:epoch                               missing: Redis came back empty, nothin
 Every function raises RedisAway.
 """
 
+import contextlib
 import functools
-import hashlib
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from redis.exceptions import NoScriptError
 
 from common import redis
 
@@ -24,7 +24,7 @@ BUSY, ABILITY_BUSY = "BUSY", "ABILITY_BUSY"
 
 Place = tuple[str, ...]  # (namespace, agent id, instance id) or (namespace, ability)
 
-_WHY = {"g": "", "i": BUSY, "a": ABILITY_BUSY}
+_WHY = {ord("g"): "", ord("i"): BUSY, ord("a"): ABILITY_BUSY}
 _HEAD = """
 local given = cjson.decode(ARGV[1])
 local now = given.now
@@ -45,7 +45,7 @@ local function add(n, attempt, ms)
   redis.call('PEXPIRE', KEYS[n], 90000000) -- a task lives a day at most
 end
 """
-_TAKE = (
+_TAKE = redis.Script(
     _HEAD
     + """
 for _, one in ipairs(given.ended) do
@@ -70,7 +70,7 @@ end
 for n = 1, #KEYS do count(n) end
 return {table.concat(verdicts), counts}"""
 )
-_HOLD = (
+_HOLD = redis.Script(
     _HEAD
     + """
 for _, one in ipairs(given.held) do
@@ -97,6 +97,9 @@ class Slot:
         return self.instance, self.ability
 
 
+_unsent: deque[Slot] = deque(maxlen=20_000)
+
+
 @dataclass(frozen=True, slots=True)
 class Taken:
     """For each slot why it was refused, empty if it was granted; and how many each place now has in flight."""
@@ -116,18 +119,18 @@ def take(
     rows = [(*places.of(s), _number(s.most), _number(s.ability_most)) for s in asked]
     gone = [places.of(slot) for slot in ended]
     given = {"asked": rows, "ended": gone, "epoch": epoch_key(), "ms": ms, "now": now}
-    answer = redis.call(lambda client: _run(client, _TAKE, places, given))
+    answer = _call(_TAKE, places, given)
     if answer is None:
         return None
     verdicts, counts = answer
-    return Taken([_WHY[chr(verdict)] for verdict in verdicts], places.counted(counts))
+    return Taken([_WHY[verdict] for verdict in verdicts], places.counted(counts))
 
 
 def hold(held: Iterable[tuple[Slot, int]], *, now: int | None = None) -> dict[Place, int]:
     """Have these for at least so many ms from now, those that Redis had lost too; gives the counts of their places."""
     places = _Places()
     rows = [(*places.of(slot), ms) for slot, ms in held]
-    return places.counted(redis.call(lambda client: _run(client, _HOLD, places, {"held": rows, "now": now})))
+    return places.counted(_call(_HOLD, places, {"held": rows, "now": now}))
 
 
 def count(wanted: Iterable[Place], *, now: int | None = None) -> dict[Place, int]:
@@ -135,7 +138,7 @@ def count(wanted: Iterable[Place], *, now: int | None = None) -> dict[Place, int
     places = _Places()
     for place in wanted:
         places.number(place)
-    return places.counted(redis.call(lambda client: _run(client, _HOLD, places, {"held": [], "now": now})))
+    return places.counted(_call(_HOLD, places, {"held": [], "now": now}))
 
 
 def end(slots: Iterable[Slot]) -> None:
@@ -146,6 +149,23 @@ def end(slots: Iterable[Slot]) -> None:
             members.setdefault(key_of(place), []).append(slot.attempt)
     if members:
         redis.call(functools.partial(_remove, members))
+
+
+def end_soon(ended: Sequence[Slot]) -> None:
+    """Give these back now, or with the next ones while Redis is away; never raises."""
+    _unsent.extend(ended)
+    todo = [_unsent.popleft() for _ in range(len(_unsent))]
+    try:
+        end(todo)
+    except redis.RedisAway:
+        _unsent.extend(todo)
+
+
+def hold_soon(held: Sequence[tuple[Slot, int]]) -> None:
+    """`hold` where nobody depends on it; what Redis does not hear of now it hears of when it is mended."""
+    if held:
+        with contextlib.suppress(redis.RedisAway):
+            hold(held)
 
 
 def ability_inflight(namespace: str, ability: str) -> int | None:
@@ -192,28 +212,22 @@ class _Places:
     def of(self, slot: Slot) -> tuple[str, int, int]:
         return slot.attempt, self.number(slot.instance), self.number(slot.ability)
 
-    def keys(self) -> list[str]:
-        return [key_of(place) for place in self._numbers]
+    def asking(self, given: dict[str, Any]) -> tuple[list[str], list[bytes]]:
+        """KEYS and ARGV."""
+        said = {name: one for name, one in given.items() if one is not None}
+        return [key_of(place) for place in self._numbers], [msgspec.json.encode(said)]
 
     def counted(self, counts: Sequence[int]) -> dict[Place, int]:
         return dict(zip(self._numbers, counts, strict=True))
 
 
+def _call(script: redis.Script, places: _Places, given: dict[str, Any]) -> Any:
+    keys, values = places.asking(given)
+    return redis.call(lambda client: script(client, keys, values))
+
+
 def _number(most: int | None) -> int:
     return -1 if most is None else most
-
-
-def _run(client: Any, script: str, places: _Places, given: dict[str, Any]) -> Any:
-    keys, text = places.keys(), msgspec.json.encode({name: one for name, one in given.items() if one is not None})
-    try:
-        return client.evalsha(_digest(script), len(keys), *keys, text)
-    except NoScriptError:
-        return client.eval(script, len(keys), *keys, text)
-
-
-@functools.cache
-def _digest(script: str) -> str:
-    return hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()  # how Redis names scripts
 
 
 def _remove(members: Mapping[str, Sequence[str]], client: Any) -> None:

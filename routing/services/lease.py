@@ -23,6 +23,8 @@ from routing.channels.envelope import request_body
 from routing.choice import Choice, NoChoice, choose
 from routing.engine.request import Request, ask_of, read
 from routing.engine.sendings import sending_of
+from routing.limits import slots
+from routing.limits.slots import Slot
 from routing.loads import Loads
 from routing.pulling import abilities_of, offer_to
 from routing.services.claim import claim_offered
@@ -85,7 +87,9 @@ def take(fetcher: Fetcher, most: int, now: dt.datetime) -> list[Leased]:
         back = [(task.task_id, task.due_at, None) for task in found if task.task_id not in sent]
         if back:
             put_back(back, boot_id=boot)
-    return [_leased(one) for one in sendings if one.dispatch.task.task_id in sent]
+    handed_out = [one for one in sendings if one.dispatch.task.task_id in sent]
+    slots.hold_soon([_slot(one, now) for one in handed_out])
+    return [_leased(one) for one in handed_out]
 
 
 def unread(leased: list[Leased], now: dt.datetime) -> None:
@@ -138,6 +142,17 @@ def _narrowed(ability: Ability, fetcher: Fetcher, *, whole: bool) -> Ability:
             instances = tuple(i for i in one.agent.instances if whole or i.instance_id == fetcher.instance_id)
             candidates.append(dataclasses.replace(one, agent=dataclasses.replace(one.agent, instances=instances)))
     return dataclasses.replace(ability, candidates=tuple(candidates))
+
+
+def _slot(sending: Sending, now: dt.datetime) -> tuple[Slot, int]:
+    """What pushes to the instance see of it: its place until it ends or its time is over."""
+    one = sending.dispatch
+    slot = Slot(
+        one.attempt_key.hex,
+        (one.task.namespace, one.agent_id, one.instance_id),
+        (one.task.namespace, one.task.ability),
+    )
+    return slot, (one.deadline_at - now) // _MILLISECOND
 
 
 def _leased(sending: Sending) -> Leased:

@@ -24,6 +24,8 @@ from common.encoding import clean_text, storable
 from common.ids import sibling
 from common.json import dumps
 from routing import documents, endings, snapshot
+from routing.limits import slots as limits
+from routing.limits.slots import Slot
 from routing.policy import end_state
 from routing.services.asked import callback_ask, receiver
 from routing.services.batches import UNSTORABLE, in_halves
@@ -95,11 +97,11 @@ class Move:
 
 _FACTS = (
     "id", "namespace", "client", "correlation_id", "trace_id", "traceparent", "state", "seq", "attempts", "agent_id",
-    "instance_id", "created_at", "timings", "request", "metadata", "schedule",
+    "instance_id", "created_at", "timings", "request", "metadata", "schedule", "ability",
 )  # fmt: skip
 _READ = """
 SELECT t.id, t.namespace, t.client, t.correlation_id, t.trace_id, t.traceparent, t.state, t.seq, t.attempts, t.agent_id,
-  t.instance_id, t.created_at, t.timings, b.request, b.metadata, c.callback_schedule
+  t.instance_id, t.created_at, t.timings, b.request, b.metadata, c.callback_schedule, t.ability
 FROM routing_task t JOIN routing_taskbody b ON b.task_id = t.id
 LEFT JOIN registry_client c ON c.namespace = t.namespace AND c.name = t.client
 WHERE t.id = ANY(%(ids)s::uuid[]) AND b.task_id = ANY(%(ids)s::uuid[]) AND t.outcome IS NULL"""
@@ -137,6 +139,7 @@ WITH given AS (SELECT * FROM {unnest(_COLUMNS)}), locked AS MATERIALIZED (
     received_at = coalesce(a.received_at, m.received_at)
   FROM meant m WHERE a.task_id = m.id AND a.number = m.attempts AND a.task_id = ANY(%(id)s::uuid[])
     AND a.ended_at IS NULL AND m.attempt_outcome IS NOT NULL
+  RETURNING a.task_id, CASE WHEN a.worker IS NULL THEN a.key END AS key
 ), body AS (
   UPDATE routing_taskbody b SET result = m.result
   FROM meant m WHERE b.task_id = m.id AND b.task_id = ANY(%(id)s::uuid[]) AND m.result IS NOT NULL
@@ -148,7 +151,8 @@ WITH given AS (SELECT * FROM {unnest(_COLUMNS)}), locked AS MATERIALIZED (
   FROM moved v JOIN meant m ON m.id = v.id
 ), told AS ({callbacks.creation("SELECT id FROM moved")}
 )
-SELECT v.id, told.id FROM moved v LEFT JOIN told ON told.subject_id = v.id"""  # noqa: S608 - made of constants
+SELECT v.id, told.id, closed.key FROM moved v LEFT JOIN told ON told.subject_id = v.id
+LEFT JOIN closed ON closed.task_id = v.id"""  # noqa: S608 - made of constants
 
 
 def apply(moves: Sequence[Move], *, node: str | None = None, lease_callbacks: bool = False) -> list[Settled]:
@@ -200,7 +204,8 @@ def _apply(moves: list[Move], node: str, lease: bool) -> list[Settled]:
     written = [_written(move, facts[move.task_id]) for move in known]
     told = [callback for _, callback in written if callback]
     moved = _write([row for row, _ in written], told, node, lease) if known else {}
-    made = [one for one in told if moved.get(one.subject_id) == one.id] if lease else []
+    _end_slots({task_id: key for task_id, (_, key) in moved.items() if key}, facts)
+    made = [one for one in told if one.subject_id in moved and moved[one.subject_id][0] == one.id] if lease else []
     due: dict[uuid.UUID, tuple[Due, ...]] = {one.subject_id: (one,) for one in callbacks.first_tries(made)}
     return [
         Settled(m.task_id, m.task_id in moved, m.state if m.task_id in moved else None, due.get(m.task_id, ()))
@@ -210,14 +215,27 @@ def _apply(moves: list[Move], node: str, lease: bool) -> list[Settled]:
 
 def _write(
     rows: list[tuple[Any, ...]], told: list[NewCallback], node: str, lease: bool
-) -> dict[uuid.UUID, uuid.UUID | None]:
-    """The tasks that moved, each with its callback if one was made."""
+) -> dict[uuid.UUID, tuple[uuid.UUID | None, uuid.UUID | None]]:
+    """The tasks that moved, each with its callback if one was made, and the key of an attempt that nobody held."""
     given = callbacks.creation_values(told, leased=lease, now=max(row[2] for row in rows))
     # By itself one statement is one transaction; within a caller's, a refused value must leave the rest of it standing.
     within = transaction.atomic() if connection.in_atomic_block else nullcontext()
     with within, hot_cursor() as cursor:
         cursor.execute(_MOVE, {**arrays(_COLUMNS, rows), **given, "node": node}, prepare=True)
-        return dict(cursor.fetchall())
+        return {task_id: (callback_id, key) for task_id, callback_id, key in cursor.fetchall()}
+
+
+def _end_slots(keys: dict[uuid.UUID, uuid.UUID], facts: dict[uuid.UUID, dict[str, Any]]) -> None:
+    """Give back, after the commit, the slots of attempts that agents worked on by themselves; a call's own slot is its
+    worker's to give back."""
+    ended = [_slot(key, facts[task_id]) for task_id, key in keys.items()]
+    if ended:
+        transaction.on_commit(lambda: limits.end_soon(ended))
+
+
+def _slot(key: uuid.UUID, facts: dict[str, Any]) -> Slot:
+    instance = (facts["namespace"], facts["agent_id"] or "", facts["instance_id"] or "")
+    return Slot(key.hex, instance, (facts["namespace"], facts["ability"]))
 
 
 def _read(ids: list[uuid.UUID]) -> dict[uuid.UUID, dict[str, Any]]:

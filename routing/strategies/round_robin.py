@@ -1,6 +1,7 @@
 """Each in turn."""
 
 from routing.filters import Seen
+from routing.loads import Key
 from routing.strategies.base import Pool
 
 
@@ -11,7 +12,7 @@ class RoundRobin:
     """
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], tuple[str, str, str]] = {}
+        self._last: dict[tuple[str, str], Key] = {}
 
     def pick(self, pool: Pool) -> Seen:
         ability = (pool.ask.namespace, pool.ask.ability)

@@ -29,10 +29,10 @@ async def settled(tasks):
 def test_a_released_slot_wakes_the_first_in_line():
     async def main():
         slots = Slots(Loads())
-        slots.acquire(SLOT)
+        slots.acquire([SLOT, ECHO])
         tasks = waiting(slots, 3)
         await asyncio.sleep(0)
-        slots.release(SLOT)
+        slots.release([SLOT, ECHO])
         return await settled(tasks)
 
     assert asyncio.run(main()) == [True, False, False]
@@ -43,8 +43,8 @@ def test_another_agents_slot_wakes_nobody():
         slots = Slots(Loads())
         tasks = waiting(slots, 1)
         await asyncio.sleep(0)
-        slots.acquire(("n", "b", "i1"))
-        slots.release(("n", "b", "i1"))
+        slots.acquire([("n", "b", "i1")])
+        slots.release([("n", "b", "i1")])
         return await settled(tasks)
 
     assert asyncio.run(main()) == [False]
@@ -64,8 +64,8 @@ def test_an_ability_with_enough_waiting_is_full_until_half_have_gone():
         await asyncio.sleep(0)
         seen = [slots.full() == {ECHO}, slots.has_reopened(ECHO)]
         for _ in range(2):
-            slots.acquire(SLOT)
-            slots.release(SLOT)
+            slots.acquire([SLOT, ECHO])
+            slots.release([SLOT, ECHO])
         await settled(tasks)
         return [*seen, slots.full() == frozenset(), slots.has_reopened(ECHO), slots.has_reopened(ECHO)]
 
