@@ -49,7 +49,7 @@ def mend(now: dt.datetime | None = None) -> int:
 
 
 def _long(members: dict[str, int], now: dt.datetime) -> set[str]:
-    """The attempts whose leases run longer than a renewed one; those of callers, named with a dash, end by themselves."""
+    """The attempts whose leases run longer than renewed ones; those of callers, with a dash, end by themselves."""
     least = now.timestamp() * 1000 + LEASE_MS + 5_000
     return {attempt for attempt, until in members.items() if until > least and "-" not in attempt}
 
