@@ -54,3 +54,42 @@ class Alert(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.subject}"
+
+
+class Bulk(models.Model):
+    """One action on all tasks that a filter finds, worked off in pages in the order of their ids."""
+
+    class Action(models.TextChoices):
+        RETRY = "retry", _("retry")
+        CANCEL = "cancel", _("cancel")
+        REDELIVER = "redeliver", _("redeliver")
+
+    class State(models.TextChoices):
+        PREVIEW = "PREVIEW", _("preview")  # counted, and nothing else
+        RUNNING = "RUNNING", _("running")
+        DONE = "DONE", _("done")
+        STOPPED = "STOPPED", _("stopped")
+
+    id = models.UUIDField(primary_key=True, default=uuid7)
+    namespace = models.CharField(_("namespace"), max_length=63)
+    client = models.CharField(_("client"), max_length=128, null=True)  # whose tasks only; NULL = everyone's
+    action = models.CharField(_("action"), max_length=16, choices=Action)
+    filter = models.JSONField(_("filter"))
+    state = models.CharField(_("state"), max_length=16, choices=State)
+    count = models.IntegerField(_("tasks found"))
+    done = models.IntegerField(_("done"), default=0)
+    skipped = models.IntegerField(_("skipped"), default=0)  # had moved on by the time of their turn
+    cursor = models.UUIDField(null=True)  # the last task whose turn it was
+    leased_until = models.DateTimeField(null=True)  # by the worker that is at it
+    actor = models.CharField(_("by"), max_length=200)
+    ip = models.CharField(max_length=64, blank=True)
+    created_at = models.DateTimeField(_("created"))
+    ended_at = models.DateTimeField(_("ended"), null=True)
+
+    class Meta:
+        verbose_name = _("bulk action")
+        verbose_name_plural = _("bulk actions")
+        indexes = [models.Index(fields=["id"], name="bulk_running", condition=models.Q(state="RUNNING"))]
+
+    def __str__(self) -> str:
+        return f"{self.action} × {self.count}"

@@ -5,6 +5,7 @@ from django.urls import include, path
 from insight import api
 from insight.agent_api import AgentStats, Baselines
 from insight.alert_api import AcknowledgeAlert, Alerts
+from insight.bulk_api import Bulks, OneBulk, StopBulk
 
 v1 = [
     path("tasks/<str:task_id>/journey", api.JourneyView.as_view(), name="task-journey"),
@@ -13,6 +14,9 @@ v1 = [
     path("alerts", Alerts.as_view(), name="alerts"),
     path("alerts/<uuid:alert_id>/ack", AcknowledgeAlert.as_view(), name="ack-alert"),
     path("baselines", Baselines.as_view(), name="baselines"),
+    path("bulk", Bulks.as_view(), name="bulks"),
+    path("bulk/<uuid:bulk_id>", OneBulk.as_view(), name="bulk"),
+    path("bulk/<uuid:bulk_id>/stop", StopBulk.as_view(), name="stop-bulk"),
     path("usage", api.UsageView.as_view(), name="usage"),
 ]
 

@@ -34,6 +34,7 @@ BEAT_JOBS = {
     "fire-hooks": ("registry.jobs.fire_hooks", 1),
     "sweep-hooks": ("registry.jobs.sweep_hooks", 60),
     "watch-for-alerts": ("insight.jobs.watch", 15),
+    "bulk-actions": ("insight.jobs.bulk", 2),
     "keep-partitions": ("routing.jobs.keep_partitions", 3600),
     "drop-old": ("routing.jobs.drop_old", 86_400),
 }
