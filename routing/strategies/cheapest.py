@@ -1,7 +1,7 @@
 """The one that costs the least, of those that are fast enough."""
 
 from routing.filters import Seen
-from routing.strategies.base import Option, Pool
+from routing.strategies.base import Pool
 from routing.strategies.least_conn import BEST, least_busy
 
 TOKENS = 1000  # a call's, for comparing prices by token
@@ -17,10 +17,16 @@ class Cheapest:
     """
 
     def pick(self, pool: Pool) -> Seen:
-        quick = [option for option in pool.options if _is_within(option, pool.ask.left_ms)] or pool.options
-        costs = [expected_cost(one) for _, one in quick]
+        took = [one.instance.vitals.mean_ms for _, one in pool.options]
+        quick = [
+            option
+            for option, ms in zip(pool.options, took, strict=True)
+            if ms is None or ms <= (option[1].candidate.capability.latency_sla_ms or pool.ask.left_ms)
+        ]
+        options = quick or pool.options
+        costs = [expected_cost(one) for _, one in options]
         least = min(costs) + _SAME
-        return least_busy([o for o, cost in zip(quick, costs, strict=True) if cost <= least], pool.rand, BEST)
+        return least_busy([o for o, cost in zip(options, costs, strict=True) if cost <= least], pool.rand, BEST)
 
 
 def expected_cost(one: Seen) -> float:
@@ -28,12 +34,8 @@ def expected_cost(one: Seen) -> float:
     price = one.instance.cost
     if price is None:
         return 0.0
+    at_once = price.per_call + price.per_token * TOKENS
+    if not price.per_second:
+        return at_once
     ms = one.instance.vitals.mean_ms or one.candidate.capability.latency_sla_ms or UNMEASURED_MS
-    return price.per_call + price.per_second * ms / 1000 + price.per_token * TOKENS
-
-
-def _is_within(option: Option, left_ms: int) -> bool:
-    one = option[1]
-    took = one.instance.vitals.mean_ms
-    agreed = one.candidate.capability.latency_sla_ms
-    return took is None or took <= (left_ms if agreed is None else min(agreed, left_ms))
+    return at_once + price.per_second * ms / 1000
