@@ -210,10 +210,17 @@ REASONS: dict[str, Text] = {
     "TAGS": Text("it lacks a tag that is asked for", "缺少所要求的标签"),
     "REQUIRES": Text("it lacks a resource that is asked for", "缺少所要求的资源"),
     "VERSION": Text("it has another version", "版本不符"),
+    "SCHEMA_VERSION": Text("it does not accept this version of messages", "不接受此消息版本"),
+    "NEEDS": Text("metadata that it cannot do without is missing", "缺少其必需的元数据"),
+    "ZONE": Text("no worker here sends into its network zone", "此处的工作进程不向其网络区域发送"),
+    "NETWORK": Text("it has no address in the caller's network", "在调用方网络中没有地址"),
     "PAYLOAD": Text("the payload does not fit its input schema", "请求内容不符合其输入结构"),
     "WEIGHT_ZERO": Text("its traffic share is 0", "流量份额为 0"),
     "LOOP_DETECTED": Text("it stands on the call path already", "已在调用路径上"),
     "BUDGET_BELOW_SLA": Text("it needs more time than is left", "所需时间多于剩余时间"),
+    "BREAKER_OPEN": Text(
+        "it failed too often just now and is left alone for a while", "近期失败过多，暂时停止向其发送"
+    ),
     "MAINTENANCE": Text("its agent is in maintenance", "智能体正在维护"),
     "DRAINING": Text("it is draining", "正在排空"),
     "OFFLINE": Text("it is offline", "已离线"),
