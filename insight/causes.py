@@ -225,6 +225,7 @@ REASONS: dict[str, Text] = {
     "DRAINING": Text("it is draining", "正在排空"),
     "OFFLINE": Text("it is offline", "已离线"),
     "NO_ADDRESS": Text("it has no address to be called at", "没有可调用的地址"),
+    "LOOKUP": Text("it may have run already, and its agent does not say whether it did", "可能已执行，智能体未答复"),
     "PULL": Text("it waits to be fetched by its agent", "等待智能体自行领取"),
     "BUSY": Text("it works on as much as it may", "已达到并发上限"),
     "ABILITY_BUSY": Text("the ability has as much under way as it may", "该能力已达到并发上限"),

@@ -30,6 +30,7 @@ class TaskFacts:
     expires_at: dt.datetime | None = None  # the end of the time to live; the deadline may be that or the budget's
     side_effects: bool = False
     idempotent: bool = False
+    has_lookup: bool = False  # the agent is asked before another attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def _last_bell(task: TaskFacts) -> TaskError:
 
 def _may_run_again(outcome: Outcome, task: TaskFacts) -> bool:
     """Whether a second run does no harm. An agent that says "retryable" itself knows best."""
-    harmless = not task.side_effects or task.idempotent
+    harmless = not task.side_effects or task.idempotent or task.has_lookup
     return harmless or outcome.certainty == Certainty.NOT_SENT or outcome.retryable is True
 
 

@@ -14,8 +14,9 @@ from common import clock
 from routing.engine.batcher import Batcher
 from routing.engine.leases import Leases
 from routing.limits.slots import Slot
-from routing.services import waiting
+from routing.services import doubts, waiting
 from routing.services.dispatch import dispatch
+from routing.services.doubts import Doubt
 from routing.services.receipt import Receipt, received
 from routing.services.settle import settle
 from routing.trip import Dispatch, Settled, Settlement
@@ -48,6 +49,7 @@ class Batches:
         self.settle: Batcher[Settlement, Settled] = Batcher(self._settle, executor)
         self.put_back: Batcher[PutBack, None] = Batcher(self._put_back, executor)
         self.tried: Batcher[Tried, None] = Batcher(self._tried, executor)
+        self.doubts: Batcher[uuid.UUID, Doubt | None] = Batcher(self._doubts, executor)
         self.stale: Batcher[Due, bool] = Batcher(self._stale, executor)
         self.postpone: Batcher[Due, None] = Batcher(self._postpone, executor)
 
@@ -95,6 +97,10 @@ class Batches:
     def _tried(self, tried: list[Tried]) -> list[None]:
         callbacks.finish(tried, clock.now())
         return self._done([None] * len(tried))
+
+    def _doubts(self, task_ids: list[uuid.UUID]) -> list[Doubt | None]:
+        found = doubts.of(task_ids)
+        return self._done([found.get(task_id) for task_id in task_ids])
 
     def _stale(self, dues: list[Due]) -> list[bool]:
         stale = callbacks.stale(dues)

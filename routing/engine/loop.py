@@ -28,6 +28,7 @@ from routing.channels import REGISTRY
 from routing.engine.batches import Batches
 from routing.engine.keeper import Keeper
 from routing.engine.leases import Leases
+from routing.engine.lookups import Lookups
 from routing.engine.observing import Observer
 from routing.engine.poller import Poller
 from routing.engine.secrets import SecretsCache
@@ -202,8 +203,10 @@ class Engine:
         self.deliverer = Deliverer(out, secrets.of, tried, postpone, is_stale=self._batches.stale.do)
         channels = {name: make(out) for name, make in REGISTRY.items()}
         observer = Observer(executor)
+        lookups = Lookups(out, self._batches.doubts.do)
+        deliver = self.deliverer.submit
         self._trips = Trips(
-            self.boot_id, self._batches, self._slots, channels, self.deliverer.submit, self._look_at, observer.note
+            self.boot_id, self._batches, self._slots, channels, lookups, deliver, self._look_at, observer.note
         )
         await self._loop.run_in_executor(executor, breaker.view().started)
         poller = Poller(out, executor, self.deliverer.submit)

@@ -22,6 +22,7 @@ from routing.channels.base import failed
 from routing.choice import Choice, NoChoice, ability_busy, choose
 from routing.engine import trials
 from routing.engine.batches import GONE, Batches, Received
+from routing.engine.lookups import Lookups, Word, lookup_of
 from routing.engine.request import Request, ask_of, read, timeout_ms
 from routing.engine.sendings import sending_of
 from routing.engine.slots import Slots
@@ -32,7 +33,7 @@ from routing.policy import GAVE_UP_MESSAGE, RouteFacts, TaskFacts, decide, end_s
 from routing.services.receipt import Receipt
 from routing.snapshot import Ability, RouteView
 from routing.states import Certainty, TaskError, TaskState
-from routing.trip import Await, Claimed, Dispatch, GiveUp, Outcome, Retry, Settlement
+from routing.trip import Await, Claimed, Dispatch, GiveUp, Outcome, Retry, Settlement, Succeed
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,8 @@ SLOT_WAIT_S = 1.0
 LOOK_AGAIN_S = 1.0  # a task that nobody can take is looked at again after so long, later the longer it waits
 LONGEST_LOOK_S = 5.0
 SETTLE_AGAIN_S = 1.0
+LOOKUP = "LOOKUP"  # what a task waits for that may have run, while its agent's lookup does not answer
+LOOKUP_AGAIN = dt.timedelta(seconds=5)
 OFFER_AGAIN = dt.timedelta(seconds=30)  # a task that nobody fetched is routed anew after so long
 
 Made = TypeVar("Made")
@@ -95,12 +98,14 @@ class Trips:
         batches: Batches,
         slots: Slots,
         channels: dict[str, Channel],
+        lookups: Lookups,
         deliver: Callable[[Iterable[Due]], None],
         retry_at: Callable[[dt.datetime], None],
         observe: Callable[[Sending, Outcome, float], None],
     ):
         self._boot_id, self._batches, self._slots, self._channels = boot_id, batches, slots, channels
         self._deliver, self._retry_at, self._observe = deliver, retry_at, observe
+        self._lookups = lookups
 
     async def run(self, task: Claimed) -> None:
         """The whole trip of one task; what it comes to is on record when this returns."""
@@ -127,6 +132,8 @@ class Trips:
 
     async def prepare(self, task: Claimed) -> Prepared | None:
         """Choose an instance and put the attempt on record; None if nobody can take it or it is ours no more."""
+        if task.attempts and not await self._may_repeat(task):
+            return None
         request = read(task.request)
         began = time.perf_counter()
         snapshot.current(task.namespace)  # read in, should this process not have it yet: that is what discovery costs
@@ -181,10 +188,27 @@ class Trips:
         if isinstance(decision, Await):
             await self._receive(prepared, outcome)
             return
+        if isinstance(decision, GiveUp) and outcome.certainty == Certainty.MAYBE_RAN:
+            found = await self._lookups.after(prepared.sending)
+            outcome, decision = (found, Succeed()) if found else (outcome, decision)
         task, number = prepared.task, prepared.sending.dispatch.number
         await self._settle(Settlement(task.task_id, number, decision, outcome, now, worker=self._boot_id))
         if isinstance(decision, Retry):
             self._retry_at(decision.at)
+
+    async def _may_repeat(self, task: Claimed) -> bool:
+        """Whether another attempt may be made; where an earlier one turns out to be done, that is the task's end."""
+        said = await self._lookups.before(task)
+        now = clock.now()
+        if isinstance(said, Outcome):
+            ended = said.code or TaskError.AGENT_FAILED
+            decision = Succeed() if said.kind == "SUCCEEDED" else GiveUp(end_state(ended), ended, said.message)
+            await self._settle(Settlement(task.task_id, 0, decision, said, now, worker=self._boot_id))
+        elif said is Word.UNKNOWN:
+            detail = None if task.waited_for == LOOKUP else {"reason": LOOKUP}
+            due_at = min(now + LOOKUP_AGAIN, task.deadline_at)
+            await self._until_recorded(lambda: self._batches.put_back.do((task.task_id, due_at, detail)))
+        return said is Word.GO_ON
 
     async def _admitted(self, task: Claimed, request: Request) -> tuple[Ability | None, Choice | NoChoice]:
         """Choose; where the instance is half open and another task is on trial there by now, choose again."""
@@ -289,6 +313,7 @@ def _task_facts(prepared: Prepared) -> TaskFacts:
         expires_at=task.expires_at,
         side_effects=capability.side_effects,
         idempotent=capability.idempotent,
+        has_lookup=bool(lookup_of(prepared.sending.agent, prepared.sending.instance.instance_id)),
     )
 
 

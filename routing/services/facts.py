@@ -69,7 +69,13 @@ def task_facts(attempt: AttemptFacts) -> TaskFacts:
         expires_at=attempt.expires_at,
         side_effects=capability.side_effects if capability else True,
         idempotent=capability.idempotent if capability else False,
+        has_lookup=_has_lookup(attempt),
     )
+
+
+def _has_lookup(attempt: AttemptFacts) -> bool:
+    agent = snapshot.current(attempt.namespace).agents.get(attempt.agent_id)
+    return agent is not None and any(one.lookup_url for one in agent.instances)
 
 
 def route_facts(attempt: AttemptFacts) -> RouteFacts:

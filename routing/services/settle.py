@@ -42,7 +42,12 @@ def move_of(one: Settlement) -> Move:
     if not isinstance(decision, Succeed) or one.outcome is None:
         raise TypeError("a success needs its outcome")
     outcome = one.outcome
-    return Move(**given, state=TaskState.SUCCEEDED, result=(outcome.data, outcome.usage, outcome.cost, None))
+    return Move(
+        **given,
+        state=TaskState.SUCCEEDED,
+        result=(outcome.data, outcome.usage, outcome.cost, None),
+        detail=outcome.details,
+    )
 
 
 def attempt_end(outcome: Outcome) -> AttemptEnd:

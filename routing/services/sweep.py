@@ -29,7 +29,7 @@ _FORGOTTEN = dt.timedelta(seconds=15)
 _WORKERS_TURN = dt.timedelta(seconds=2)  # the worker that waits for the answer knows better how the attempt ended
 
 _OVERDUE = """
-SELECT t.id, t.state, t.budget_at < t.expires_at, e.event IS NOT NULL
+SELECT t.id, t.state, t.budget_at < t.expires_at, e.detail ->> 'reason' <> 'LOOKUP'
 FROM routing_task t
 LEFT JOIN routing_event e ON e.task_id = t.id AND e.seq = t.seq AND e.event = 'WAITING'
 WHERE t.outcome IS NULL AND t.deadline_at <= %(now)s AND (%(id)s::uuid IS NULL OR t.id = %(id)s::uuid)

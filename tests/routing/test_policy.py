@@ -78,6 +78,11 @@ def test_side_effects_are_never_repeated_blindly(certainty, said, idempotent, ag
     assert isinstance(decided(failure(certainty=certainty, retryable=said), facts), Retry) is again
 
 
+def test_side_effects_may_be_repeated_where_the_agent_is_asked_first():
+    facts = task(side_effects=True, has_lookup=True)
+    assert isinstance(decided(failure(certainty=MAYBE_RAN), facts), Retry)
+
+
 def test_giving_up_because_it_may_have_run_says_so_and_keeps_the_cause():
     decision = decided(failure(certainty=MAYBE_RAN), task(side_effects=True))
     assert (decision.state, decision.code) == (TaskState.TIMEOUT, TaskError.MAYBE_RAN)
