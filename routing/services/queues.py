@@ -27,18 +27,21 @@ PACE_S = 2.0
 HORIZON = dt.timedelta(seconds=60)  # what is put off for longer waits for its time, not for the ability
 UNDER_WAY_S = 5.0  # a request that has not become a task by then never will
 
-_OF_PRIORITY = """(SELECT count(*) FROM (
-  SELECT FROM routing_task t WHERE t.waiting AND t.priority = {} AND t.namespace = %(namespace)s
-    AND t.ability = %(ability)s AND t.due_at <= %(horizon)s LIMIT %(most)s) one)"""
-_COUNT = f"""
-SELECT {", ".join(_OF_PRIORITY.format(priority) for priority in range(3))}, taken.*,
-  ARRAY(SELECT id FROM routing_task WHERE id = ANY(%(under_way)s::uuid[]))
+_COUNT = """
+SELECT waiting.*, taken.*, ARRAY(SELECT id FROM routing_task WHERE id = ANY(%(under_way)s::uuid[]))
 FROM (
+  SELECT count(*) FILTER (WHERE priority = 0), count(*) FILTER (WHERE priority = 1),
+    count(*) FILTER (WHERE priority = 2)
+  FROM (
+    SELECT t.priority FROM routing_task t
+    WHERE t.waiting AND t.priority = ANY('{0,1,2}') AND t.namespace = %(namespace)s AND t.ability = %(ability)s
+      AND t.due_at <= %(horizon)s LIMIT %(most)s) one
+) waiting, (
   SELECT count(*) FILTER (WHERE t.state IN ('RECEIVED', 'RETRY_WAIT')),
     count(*) FILTER (WHERE t.state NOT IN ('RECEIVED', 'RETRY_WAIT'))
   FROM routing_worker w JOIN routing_task t ON t.worker = w.boot_id
   WHERE t.outcome IS NULL AND NOT t.waiting AND t.namespace = %(namespace)s AND t.ability = %(ability)s
-) taken"""  # noqa: S608 - made of constants
+) taken"""
 _LANES = """
 WITH RECURSIVE lane AS (
   SELECT ''::varchar AS client, 0 AS step
