@@ -100,7 +100,7 @@ def caller(namespace: str, client_limits: dict[str, Any], route_limits: dict[str
     route = RouteView("least_conn", 3, (1000,), 500, None, frozenset(), limits=route_limits)
     route = replace(route, settings={"limits": route_limits})
     known = {"echo": Ability("echo", True, route, (candidate,))}
-    snapshot.current = lambda name: Snapshot(name, version, clock.now(), known, {"worker": candidate.agent})
+    snapshot.current = lambda namespace: Snapshot(namespace, version, clock.now(), known, {"worker": candidate.agent})
     queue.nudge = lambda ids: None
     principal = Principal("client", namespace, "shop", None, frozenset({"tasks:write"}), ("*",), client_limits)
     request = parse(b'{"target": {"ability": "echo"}, "payload": {"text": "%s"}}' % (b"x" * 500))
