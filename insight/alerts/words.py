@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from django.utils.translation import override
+
 from insight.causes import Text
 from insight.models import Alert
+from registry.reasons import in_words
 
 _TEXTS: dict[str, Text] = {
     Alert.Kind.AGENT_OFFLINE: Text(
@@ -45,6 +48,11 @@ class _Given(dict[str, Any]):
 def message_of(alert: Alert) -> Text:
     """One sentence about it."""
     text = _TEXTS[alert.kind]
-    given = _Given({**alert.details, "name": alert.subject.partition(":")[2]})
-    given.update({key: "–" for key, value in alert.details.items() if value in (None, "")})
-    return Text(text.en.format_map(given), text.zh.format_map(given))
+    known = {key: value for key, value in alert.details.items() if value not in (None, "")}
+    given = _Given({**known, "name": alert.subject.partition(":")[2]})
+    return Text(text.en.format_map(given), text.zh.format_map(_Given({**given, "reason": _reason_zh(given)})))
+
+
+def _reason_zh(given: _Given) -> str:
+    with override("zh-hans"):
+        return in_words(given["reason"])

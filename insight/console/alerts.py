@@ -1,7 +1,7 @@
 """The console's alerts: what holds now, what is over, and who looks after it."""
 
 from django.contrib import messages
-from django.db.models import Q
+from django.db.models import F, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import get_language
@@ -23,9 +23,11 @@ SHOWN = 100
 @require_safe
 @for_viewers
 def browse(request: HttpRequest, viewer: Viewer) -> HttpResponse:
-    """The newest alerts that concern this person; those that hold come first."""
+    """The newest alerts that concern this person; those that nobody looks after come first."""
     rows = Alert.objects.filter(_concerns(viewer))
-    still = list(rows.filter(ended_at=None).order_by("acked_at", "-raised_at")[:SHOWN])
+    still = list(
+        rows.filter(ended_at=None).order_by(F("acked_at").asc(nulls_first=True), "severity", "-raised_at")[:SHOWN]
+    )
     over = list(rows.exclude(ended_at=None).order_by("-ended_at")[:SHOWN])
     language = get_language()
     context = {

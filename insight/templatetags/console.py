@@ -101,6 +101,12 @@ def why(reason: str | None) -> str:
 
 
 @register.filter
+def person(actor: str) -> str:
+    """Who did it, without what kind of principal that is."""
+    return actor.partition(":")[2] or actor
+
+
+@register.filter
 def unlocalized(number: float) -> str:
     """A number for an attribute: a point, whatever the language."""
     return f"{number:g}"

@@ -191,3 +191,10 @@ def test_an_owner_sees_the_alerts_of_the_own_teams_agents_only(namespace, client
     shown = client.get("/console/alerts/").content.decode()
     assert "agent:a1" in shown
     assert "client:shop" not in shown
+
+
+def test_the_reason_is_in_the_readers_language(namespace):
+    alerts.watch(NOW, looked([trouble(namespace, reason="not heard for 30 s")]))
+    said = message_of(only(namespace))
+    assert "(not heard for 30 s)" in said.en
+    assert "not heard" not in said.zh
