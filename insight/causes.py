@@ -3,7 +3,9 @@
 Complete over every error code, open state, commit certainty and callback state (held so by its tests).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from callbacks.models import CallbackState
 from routing.states import Certainty, TaskError, TaskState
@@ -160,7 +162,24 @@ CERTAINTIES: dict[str, Text] = {
 }
 
 SUCCEEDED = Explanation(Text("The task succeeded.", "任务已成功。"), None)
-DEGRADED = Text("The answer is a fallback: {by}.", "结果来自降级方案：{by}。")
+_DEGRADED = {
+    "substitute": Text(
+        "The answer is a fallback: the agents of {ability} gave it in place of its own.",
+        "结果来自降级方案：由 {ability} 的智能体代为回答。",
+    ),
+    "cached": Text(
+        "The answer is a fallback: the last good result of the same request.",
+        "结果来自降级方案：同一请求上次的成功结果。",
+    ),
+    "static": Text(
+        "The answer is a fallback: a fixed answer that was given for this case.",
+        "结果来自降级方案：预先设定的固定答案。",
+    ),
+    "partial": Text(
+        "The answer is a fallback: what had arrived until it broke off.",
+        "结果来自降级方案：中断前已收到的部分。",
+    ),
+}
 LATE = Text(
     "A result came after the end; it is kept but does not change the outcome.",
     "结束之后才收到结果；已保留，但不改变结局。",
@@ -227,6 +246,8 @@ REASONS: dict[str, Text] = {
     "NO_ADDRESS": Text("it has no address to be called at", "没有可调用的地址"),
     "LOOKUP": Text("it may have run already, and its agent does not say whether it did", "可能已执行，智能体未答复"),
     "PULL": Text("it waits to be fetched by its agent", "等待智能体自行领取"),
+    "BREAKER_OPEN": Text("its breaker is open after failures", "连续失败后熔断器已打开"),
+    "RETRY_BUDGET": Text("retries are limited to a share of the traffic", "重试次数受流量比例限制"),
     "BUSY": Text("it works on as much as it may", "已达到并发上限"),
     "ABILITY_BUSY": Text("the ability has as much under way as it may", "该能力已达到并发上限"),
     "REGION": Text("another region is preferred and has somebody", "优先地域中有可用实例"),
@@ -239,3 +260,8 @@ def reason_words(codes: str) -> Text:
     split = [code.strip() for code in codes.split(",")]
     found = [REASONS.get(code.partition(":")[0], Text(code, code)) for code in split]
     return Text(", ".join(text.en for text in found), "、".join(text.zh for text in found))
+
+
+def degraded(by: Mapping[str, Any]) -> Text:
+    """What stood in for an answer, in words."""
+    return _DEGRADED.get(by.get("kind", ""), _DEGRADED["static"]).format(ability=by.get("ability"))

@@ -208,12 +208,12 @@ def _delivery(delivery: Delivery) -> dict[str, Any]:
     }
 
 
-def _degraded_by(body: TaskBody | None) -> str | None:
+def _degraded_by(body: TaskBody | None) -> dict[str, Any] | None:
     result = msgspec.json.decode(bytes(body.result)) if body and body.result else None
     if not isinstance(result, dict) or not result.get("degraded"):
         return None
     by = result.get("degradedBy")
-    return by if isinstance(by, str) else msgspec.json.encode(by).decode()
+    return by if isinstance(by, dict) else {}
 
 
 def _given(**conditions: str | None) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from dataclasses import dataclass, field
+from typing import Any
 
 from insight import causes
 from insight.causes import CALLBACKS, CERTAINTIES, ERRORS, NEXT, OPEN_STATES, Explanation, Text
@@ -23,7 +24,7 @@ class Facts:
     attempt_deadline: dt.datetime | None = None
     not_before: dt.datetime | None = None
     waits_for: str | None = None
-    degraded_by: str | None = None
+    degraded_by: dict[str, Any] | None = None
     late: bool = False
     strikes: int = 0  # of a task that was given up for them
     callback: str = "NONE"
@@ -61,8 +62,8 @@ def _cause(facts: Facts, now: dt.datetime) -> tuple[Text, str | None]:
         return _open_cause(facts, now)
     if facts.state == TaskState.SUCCEEDED:
         text, side = causes.SUCCEEDED.text, causes.SUCCEEDED.side
-        if facts.degraded_by:
-            text += causes.DEGRADED.format(by=facts.degraded_by)
+        if facts.degraded_by is not None:
+            text += causes.degraded(facts.degraded_by)
     else:
         text, side = _error(facts.code or TaskError.INTERNAL_ERROR, facts)
         if facts.late:

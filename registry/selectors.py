@@ -4,6 +4,7 @@ Rows for snapshots are plain frozen values; everything is of one namespace.
 """
 
 import functools
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -173,6 +174,18 @@ def _instance_row(one: Instance, agent: Agent) -> InstanceRow:
         health=health_factor(one.state, one.heartbeat),
         ejected=one.state == InstanceState.OFFLINE and one.reason.startswith(EJECTED),
     )
+
+
+_DOWN = """
+SELECT DISTINCT name FROM registry_instance i JOIN registry_agent a ON a.id = i.agent_id
+JOIN unnest(%s::text[]) name ON i.heartbeat -> 'components' ->> name IN ('down', 'unreachable')
+WHERE a.namespace = %s AND a.deleted_at IS NULL AND i.left_at IS NULL AND i.state <> 'OFFLINE'"""
+
+
+def components_down(namespace: str, names: Collection[str]) -> frozenset[str]:
+    """Which of these components some instance of the namespace says are down in its newest heartbeat."""
+    with hot_cursor() as cursor:
+        return frozenset(name for (name,) in cursor.execute(_DOWN, [list(names), namespace]).fetchall())
 
 
 def _usable(now: datetime) -> Q:

@@ -20,7 +20,7 @@ def result_bytes(
     agent: Mapping[str, Any] | None,
     usage: Mapping[str, Any] | None = None,
     cost: Mapping[str, Any] | None = None,
-    degraded_by: str | None = None,
+    degraded_by: Mapping[str, Any] | None = None,
 ) -> bytes:
     """The `result` member; `data` is JSON and goes in untouched, None is null."""
     return dumps(

@@ -131,6 +131,7 @@ class Task(models.Model):
     progress = models.JSONField(null=True)  # {"percent", "message", "at"}
     timings = models.JSONField(default=dict)  # queuedMs, discoveryMs, routingMs, poolWaitMs, connectMs, agentMs
     callback_id = models.UUIDField(null=True)  # of the last final callback
+    fallback = models.JSONField(null=True)  # {"step", "ability", "since", "down", "cause"} once a substitute has it
 
     class Meta:
         verbose_name = _("task")
@@ -183,6 +184,22 @@ class Idempotency(models.Model):
         verbose_name = _("idempotency record")
         verbose_name_plural = _("idempotency records")
         indexes = [models.Index(fields=["correlation_id"], name="idempotency_correlation")]
+
+
+class GoodResult(models.Model):
+    """Which task's result may stand in for a new one: the last good one of each payload, where that was asked for."""
+
+    pk = models.CompositePrimaryKey("namespace", "client", "ability", "digest")
+    namespace = models.CharField(max_length=63)
+    client = models.CharField(max_length=128)
+    ability = models.CharField(max_length=200)
+    digest = models.BinaryField()  # SHA-256 of the payload by value
+    task_id = models.UUIDField()
+    at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        verbose_name = _("good result")
+        verbose_name_plural = _("good results")
 
 
 class Attempt(models.Model):

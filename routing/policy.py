@@ -7,8 +7,9 @@ cut short because the task's own time was over ends it as EXPIRED (time to live)
 
 import datetime as dt
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from common.backoff import delay_ms
 from routing.states import Certainty, TaskError, TaskState
@@ -61,6 +62,12 @@ def decide(
         return _give_up_unsure(outcome, code)
     at = now + _wait(outcome, task.attempts, route, rand)
     return Retry(at, code) if at < task.deadline_at else _give_up(outcome, code, worth_it)
+
+
+def attempts_of(attempts: int, most: int, fallback: Mapping[str, Any] | None, routes_most: int) -> tuple[int, int]:
+    """(attempts used, attempts allowed). A substitute's are counted from its own first on, and its route's limit holds
+    beside the task's."""
+    return (attempts - int(fallback["since"]), min(most, routes_most)) if fallback else (attempts, most)
 
 
 def is_hopeless(strikes: int, max_attempts: int) -> bool:

@@ -52,6 +52,12 @@ class Claimed:
     timings: dict[str, int]
     waited_for: str | None  # reason of the last WAITING event, so that it is written once, not each second
     request: bytes
+    fallback: dict[str, Any] | None = None  # as in `Substitute`, while one has it
+
+    @property
+    def serving(self) -> str:
+        """The ability that is to serve it: its own, or a substitute."""
+        return str(self.fallback["ability"]) if self.fallback else self.ability
 
 
 @dataclass(slots=True)
@@ -129,6 +135,35 @@ class GiveUp:
     details: dict[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Substitute:
+    """Decision: another ability's agents take over at once. `fallback` is kept with the task: {"step", "ability",
+    "since" (attempts before it), "down" (dependencies that failed), "cause" (the end that it would have had)}."""
+
+    fallback: dict[str, Any]
+    skipped: tuple[dict[str, Any], ...] = ()  # {"ability", "reason"} of substitutes that were passed over
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What its event says."""
+        return {"fallback": self.fallback, "reason": self.fallback["cause"]["code"], "skipped": self.skipped}
+
+
+@dataclass(frozen=True, slots=True)
+class Degrade:
+    """Decision: the task ends well, with `data` (JSON) that no agent gave just now; `by` tells where from."""
+
+    data: bytes
+    by: dict[str, Any]
+    cause: str
+    skipped: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What its event says."""
+        return {"degradedBy": self.by, "reason": self.cause, "skipped": self.skipped}
+
+
 Decision = Succeed | Await | Retry | GiveUp
 
 
@@ -142,7 +177,7 @@ class Settlement:
 
     task_id: uuid.UUID
     number: int
-    decision: Succeed | Retry | GiveUp
+    decision: Succeed | Retry | GiveUp | Substitute | Degrade
     outcome: Outcome | None
     now: dt.datetime
     worker: uuid.UUID | None = None

@@ -33,7 +33,7 @@ def request_body(sending: Sending, now: dt.datetime, **more: Any) -> bytes:
             "caller": {"client": task.client, "namespace": task.namespace},
             "target": {
                 "agentId": dispatch.agent_id,
-                "ability": task.ability,
+                "ability": task.serving,
                 "capability": dispatch.capability,
             },
             "payload": msgspec.Raw(sending.payload),

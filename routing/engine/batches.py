@@ -14,18 +14,19 @@ from common import clock
 from routing.engine.batcher import Batcher
 from routing.engine.leases import Leases
 from routing.limits.slots import Slot
-from routing.services import doubts, waiting
+from routing.services import doubts, fallback, waiting
 from routing.services.dispatch import dispatch
 from routing.services.doubts import Doubt
 from routing.services.receipt import Receipt, received
 from routing.services.settle import settle
-from routing.trip import Dispatch, Settled, Settlement
+from routing.trip import Degrade, Dispatch, GiveUp, Outcome, Settled, Settlement, Substitute
 
 POSTPONED = dt.timedelta(seconds=5)
 GONE = "GONE"  # the task is ours no more
 
 Made = TypeVar("Made")
 ToSend = tuple[Dispatch, Slot]
+Fall = tuple[GiveUp, fallback.Falling, Outcome | None]
 PutBack = tuple[uuid.UUID, dt.datetime, dict[str, Any] | None]
 
 
@@ -46,6 +47,7 @@ class Batches:
         self.progress_at = clock.now()
         self.dispatch: Batcher[ToSend, str] = Batcher(self._dispatch, executor)
         self.receipts: Batcher[Received, None] = Batcher(self._receive, executor)
+        self.instead: Batcher[Fall, Substitute | Degrade | GiveUp] = Batcher(self._instead, executor)
         self.settle: Batcher[Settlement, Settled] = Batcher(self._settle, executor)
         self.put_back: Batcher[PutBack, None] = Batcher(self._put_back, executor)
         self.tried: Batcher[Tried, None] = Batcher(self._tried, executor)
@@ -55,7 +57,16 @@ class Batches:
 
     def stuck_for(self) -> float:
         """Seconds since the longest running batch began; 0 when none runs."""
-        all_of_them = (self.dispatch, self.receipts, self.settle, self.put_back, self.tried, self.stale, self.postpone)
+        all_of_them = (
+            self.dispatch,
+            self.receipts,
+            self.instead,
+            self.settle,
+            self.put_back,
+            self.tried,
+            self.stale,
+            self.postpone,
+        )
         begun = [batcher.began_at for batcher in all_of_them if batcher.began_at is not None]
         return time.monotonic() - min(begun) if begun else 0.0
 
@@ -85,6 +96,10 @@ class Batches:
     def _finish(self, slots: Sequence[Slot]) -> None:
         for slot in slots:
             self.leases.finish(slot)
+
+    def _instead(self, falls: list[Fall]) -> list[Substitute | Degrade | GiveUp]:
+        now = clock.now()
+        return self._done([fallback.after(give_up, task, outcome, now) for give_up, task, outcome in falls])
 
     def _settle(self, settlements: list[Settlement]) -> list[Settled]:
         by_task = {one.task_id: one for one in settle(settlements, lease_callbacks=True)}

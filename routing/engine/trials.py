@@ -19,7 +19,7 @@ async def admit(task: Claimed, choice: Choice, timeout_ms: int) -> bool:
     """Whether the task may go to its chosen instance now: always, but for the trials of half-open breakers, of which
     one runs at a time over all processes."""
     circuits, now = breaker.view().open(task.namespace), time.time()
-    keys = breaker.half_open(circuits, task.namespace, choice.instance.key, task.ability, task.client, now)
+    keys = breaker.half_open(circuits, task.namespace, choice.instance.key, task.serving, task.client, now)
     if not keys:
         return True
     limit_s = min(timeout_ms / 1000, (task.deadline_at - clock.now()).total_seconds(), LONGEST_TRIAL_S)
@@ -34,7 +34,7 @@ def call_of(sending: Sending, route: RouteView) -> Call:
         namespace=dispatch.task.namespace,
         agent_id=dispatch.agent_id,
         instance_id=dispatch.instance_id,
-        ability=dispatch.task.ability,
+        ability=dispatch.task.serving,
         client=dispatch.task.client,
         task_id=dispatch.task.task_id,
         sent_at=dispatch.sent_at,

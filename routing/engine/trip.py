@@ -26,14 +26,18 @@ from routing.engine.lookups import Lookups, Word, lookup_of
 from routing.engine.request import Request, ask_of, read, timeout_ms
 from routing.engine.sendings import sending_of
 from routing.engine.slots import Slots
+from routing.fallback import independent
 from routing.filters import LASTING, shared_limit
 from routing.limits.slots import ABILITY_BUSY, Slot
 from routing.loads import Key
-from routing.policy import GAVE_UP_MESSAGE, RouteFacts, TaskFacts, decide, end_state
+from routing.policy import GAVE_UP_MESSAGE, RouteFacts, TaskFacts, attempts_of, decide, end_state
+from routing.services.fallback import Falling
 from routing.services.receipt import Receipt
 from routing.snapshot import Ability, RouteView
 from routing.states import Certainty, TaskError, TaskState
-from routing.trip import Await, Claimed, Dispatch, GiveUp, Outcome, Retry, Settlement, Succeed
+from routing.trip import (
+    Await, Claimed, Degrade, Dispatch, GiveUp, Outcome, Retry, Settlement, Substitute, Succeed,
+)  # fmt: skip
 
 log = logging.getLogger(__name__)
 
@@ -146,6 +150,10 @@ class Trips:
                 return None
             took_ms = round((time.perf_counter() - found) * 1000, 1)
             channel = channel_of(choice.candidate.agent, choice.instance, request.delivery)
+            if channel == PULL and task.fallback:  # a substitute is wanted now, and not when it comes for the task
+                self._slots.release(_places(task, choice))
+                await self._nobody(task, ability, NoChoice(choice.considered, TaskError.NO_INSTANCE))
+                return None
             if channel == PULL:
                 await self._offer(task, choice)
                 return None
@@ -192,9 +200,21 @@ class Trips:
             found = await self._lookups.after(prepared.sending)
             outcome, decision = (found, Succeed()) if found else (outcome, decision)
         task, number = prepared.task, prepared.sending.dispatch.number
-        await self._settle(Settlement(task.task_id, number, decision, outcome, now, worker=self._boot_id))
-        if isinstance(decision, Retry):
-            self._retry_at(decision.at)
+        after: Succeed | Retry | GiveUp | Substitute | Degrade = decision
+        if isinstance(decision, GiveUp):
+            falling = Falling.of(task, number, side_effects=prepared.sending.capability.side_effects)
+            after = await self._instead(decision, falling, outcome)
+        await self._settle(Settlement(task.task_id, number, after, outcome, now, worker=self._boot_id))
+        if isinstance(after, Retry | Substitute):
+            self._retry_at(after.at if isinstance(after, Retry) else now)
+
+    async def _instead(
+        self, give_up: GiveUp, falling: Falling, outcome: Outcome | None
+    ) -> Substitute | Degrade | GiveUp:
+        """What the task falls back on, if it was given anything, rather than end so."""
+        if not falling.plan.steps:
+            return give_up
+        return await self._until_recorded(lambda: self._batches.instead.do((give_up, falling, outcome)))
 
     async def _may_repeat(self, task: Claimed) -> bool:
         """Whether another attempt may be made; where an earlier one turns out to be done, that is the task's end."""
@@ -222,9 +242,9 @@ class Trips:
 
     async def _choose(self, task: Claimed, request: Request) -> tuple[Ability | None, Choice | NoChoice]:
         """Choose and take a slot; where all are busy, wait a moment for the next one that comes free."""
-        key = (task.namespace, task.ability)
+        key = (task.namespace, task.serving)
         while True:
-            ability = snapshot.current(task.namespace).abilities.get(task.ability)
+            ability = _serving(task)
             left_ms = (task.deadline_at - clock.now()) // _MILLISECOND
             ask = ask_of(task, request, ability, left_ms)
             full = ability_busy(ability, task.namespace, self._slots.loads) if ability else None
@@ -239,18 +259,37 @@ class Trips:
                 return ability, choice
 
     async def _nobody(self, task: Claimed, ability: Ability | None, choice: NoChoice) -> None:
-        now = clock.now()
-        if choice.reason in LASTING:
-            give_up = GiveUp(end_state(choice.reason), choice.reason, _NOBODY[choice.reason])
-        elif ability is not None and ability.route.when_unavailable == "fail" and choice.why != ABILITY_BUSY:
-            give_up = GiveUp(TaskState.FAILED, choice.reason, _NOBODY[choice.reason], retryable=True)
-        else:
-            due_at = min(now + _look_again(now - task.created_at), task.deadline_at)
-            known = choice.why == task.waited_for
-            detail = None if known else {"reason": choice.why, "decision": choice.decision}
-            await self._until_recorded(lambda: self._batches.put_back.do((task.task_id, due_at, detail)))
+        """End it, let another do it, or let it wait, without an attempt."""
+        give_up = self._end_of(task, ability, choice)
+        if give_up is None:
+            await self._wait(task, choice)
             return
-        await self._settle(Settlement(task.task_id, 0, give_up, None, now, worker=self._boot_id))
+        now = clock.now()
+        after = await self._instead(give_up, Falling.of(task, task.attempts, side_effects=False), None)
+        if isinstance(after, Substitute):
+            detail = {**after.detail, "decision": choice.decision}
+            await self._until_recorded(lambda: self._batches.put_back.do((task.task_id, now, detail)))
+            self._retry_at(now)
+            return
+        await self._settle(Settlement(task.task_id, 0, after, None, now, worker=self._boot_id))
+
+    def _end_of(self, task: Claimed, ability: Ability | None, choice: NoChoice) -> GiveUp | None:
+        """How a task ends that nobody can take; None if it waits. What can be fallen back on is not waited for, unless
+        it is only a slot that is missing."""
+        if choice.reason in LASTING:
+            return GiveUp(end_state(choice.reason), choice.reason, _NOBODY[choice.reason])
+        if ability is not None and ability.route.when_unavailable == "fail" and choice.why != ABILITY_BUSY:
+            return GiveUp(TaskState.FAILED, choice.reason, _NOBODY[choice.reason], retryable=True)
+        if not choice.busy and (task.fallback or Falling.of(task, task.attempts, side_effects=False).plan.steps):
+            return GiveUp(end_state(choice.reason), choice.reason, _NOBODY[choice.reason], retryable=True)
+        return None
+
+    async def _wait(self, task: Claimed, choice: NoChoice) -> None:
+        now = clock.now()
+        due_at = min(now + _look_again(now - task.created_at), task.deadline_at)
+        known = choice.why == task.waited_for
+        detail = None if known else {"reason": choice.why, "decision": choice.decision}
+        await self._until_recorded(lambda: self._batches.put_back.do((task.task_id, due_at, detail)))
 
     async def _offer(self, task: Claimed, choice: Choice) -> None:
         """It waits, without using an attempt, until an instance of the chosen agent fetches it."""
@@ -290,7 +329,7 @@ class Trips:
 
 
 def _places(task: Claimed, choice: Choice) -> tuple[Key, Key]:
-    return (task.namespace, *choice.instance.key), (task.namespace, task.ability)
+    return (task.namespace, *choice.instance.key), (task.namespace, task.serving)
 
 
 def _slot(dispatch: Dispatch, choice: Choice) -> Slot:
@@ -306,9 +345,11 @@ def _slot(dispatch: Dispatch, choice: Choice) -> Slot:
 
 def _task_facts(prepared: Prepared) -> TaskFacts:
     task, capability = prepared.task, prepared.sending.capability
+    number, allowed = prepared.sending.dispatch.number, prepared.route.max_attempts
+    attempts, most = attempts_of(number, task.max_attempts, task.fallback, allowed)
     return TaskFacts(
-        attempts=prepared.sending.dispatch.number,
-        max_attempts=task.max_attempts,
+        attempts=attempts,
+        max_attempts=most,
         deadline_at=task.deadline_at,
         expires_at=task.expires_at,
         side_effects=capability.side_effects,
@@ -327,6 +368,12 @@ def _route_facts(prepared: Prepared) -> RouteFacts:
 def _is_fetched(choice: Choice, request: Request) -> bool:
     """Whether its agent will come for it: who fetches one task after the other needs no trials."""
     return channel_of(choice.candidate.agent, choice.instance, request.delivery) == PULL
+
+
+def _serving(task: Claimed) -> Ability | None:
+    """The ability that is to serve it, without those who lack what failed before."""
+    ability = snapshot.current(task.namespace).abilities.get(task.serving)
+    return independent(ability, task.fallback["down"]) if ability and task.fallback else ability
 
 
 def _look_again(age: dt.timedelta) -> dt.timedelta:

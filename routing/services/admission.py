@@ -94,6 +94,7 @@ def admit(
     if request.session_id is None and any(one.capability.stateful for one in candidates):
         raise Invalid(_field("/sessionId", "REQUIRED", "is missing; this capability keeps state by session"))
     _check_callback(request)
+    _check_substitutes(principal, request)
     attempts = min(ability.route.max_attempts, request.max_attempts or ability.route.max_attempts)
     path = parent.call_path if parent else ()
     times = _times(ability.route, candidates, request, attempts, now=now, parent=parent)
@@ -116,6 +117,14 @@ def _ability_name(principal: Principal, request: ReachRequest) -> str:
     if not principal.may_use(name):
         raise AbilityNotAllowed(f"this client may not use {name}", errors=[_unknown("/target/ability", "NOT_ALLOWED")])
     return name
+
+
+def _check_substitutes(principal: Principal, request: ReachRequest) -> None:
+    """A substitute is no way to an ability that the client may not use."""
+    for number, name in enumerate(request.value.get("fallback", {}).get("substitutes", ())):
+        if not principal.may_use(name):
+            at = f"/fallback/substitutes/{number}"
+            raise AbilityNotAllowed(f"this client may not use {name}", errors=[_unknown(at, "NOT_ALLOWED")])
 
 
 def _candidates(known: Snapshot, ability: Ability, request: ReachRequest) -> Sequence[CandidateView]:

@@ -34,7 +34,8 @@ WITH picked AS MATERIALIZED ({picked}), taken AS (
     ARRAY(SELECT id FROM picked))
   RETURNING t.id, t.namespace, t.client, t.ability, t.correlation_id, t.trace_id, t.traceparent, t.session_id,
     t.call_path, t.priority, t.state, t.seq, t.attempts, t.max_attempts, t.strikes, t.round,
-    t.idempotency_key, t.created_at, p.due_at, t.expires_at, t.deadline_at, t.timings
+    t.idempotency_key, t.created_at, p.due_at, t.expires_at, t.deadline_at, t.timings,
+    t.fallback
 )
 SELECT k.*, n.version, b.request, e.detail ->> 'reason'
 FROM taken k JOIN registry_namespace n ON n.name = k.namespace JOIN routing_taskbody b ON b.task_id = k.id
@@ -177,11 +178,11 @@ def _claimed(row: tuple[Any, ...]) -> Claimed:
     (
         task_id, namespace, client, ability, correlation_id, trace_id, traceparent, session_id, call_path, priority,
         state, seq, attempts, max_attempts, strikes, round_, idempotency_key, created_at, due_at, expires_at,
-        deadline_at, timings, version, request, waited_for,
+        deadline_at, timings, fallback, version, request, waited_for,
     ) = row  # fmt: skip
     return Claimed(
         task_id, namespace, version, client, ability, correlation_id, trace_id, traceparent, session_id,
         msgspec.json.decode(call_path), priority, state, seq, attempts, max_attempts, strikes, round_,
         idempotency_key, created_at, due_at, expires_at, deadline_at, msgspec.json.decode(timings), waited_for,
-        bytes(request),
+        bytes(request), msgspec.json.decode(fallback) if fallback else None,
     )  # fmt: skip

@@ -9,7 +9,7 @@ import msgspec
 
 from routing import snapshot
 from routing.breaker.counting import Call
-from routing.policy import RouteFacts, TaskFacts
+from routing.policy import RouteFacts, TaskFacts, attempts_of
 from routing.snapshot import Ability, CapabilityView
 
 NO_RETRY = RouteFacts((), 0, None, frozenset())
@@ -42,6 +42,12 @@ class AttemptFacts:
     request: bytes
     client: str
     task_id: uuid.UUID
+    fallback: dict[str, Any] | None = None  # as in `Substitute`
+
+    @property
+    def serving(self) -> str:
+        """The ability that serves it: its own, or a substitute."""
+        return str(self.fallback["ability"]) if self.fallback else self.ability
 
 
 def capability_of(attempt: AttemptFacts) -> CapabilityView | None:
@@ -62,9 +68,12 @@ def signing_of(attempt: AttemptFacts) -> tuple[str, str] | None:
 def task_facts(attempt: AttemptFacts) -> TaskFacts:
     """Side effects are assumed where the declaration is gone: a second run could then do harm."""
     capability = capability_of(attempt)
+    ability = _ability(attempt)
+    allowed = ability.route.max_attempts if ability else 1
+    attempts, most = attempts_of(attempt.attempts, attempt.max_attempts, attempt.fallback, allowed)
     return TaskFacts(
-        attempts=attempt.attempts,
-        max_attempts=attempt.max_attempts,
+        attempts=attempts,
+        max_attempts=most,
         deadline_at=attempt.deadline_at,
         expires_at=attempt.expires_at,
         side_effects=capability.side_effects if capability else True,
@@ -97,7 +106,7 @@ def call_of(attempt: AttemptFacts, instance_id: str, sent_at: dt.datetime) -> Ca
         namespace=attempt.namespace,
         agent_id=attempt.agent_id,
         instance_id=instance_id,
-        ability=attempt.ability,
+        ability=attempt.serving,
         client=attempt.client,
         task_id=attempt.task_id,
         sent_at=sent_at,
@@ -107,4 +116,4 @@ def call_of(attempt: AttemptFacts, instance_id: str, sent_at: dt.datetime) -> Ca
 
 
 def _ability(attempt: AttemptFacts) -> Ability | None:
-    return snapshot.current(attempt.namespace).abilities.get(attempt.ability)
+    return snapshot.current(attempt.namespace).abilities.get(attempt.serving)

@@ -13,7 +13,8 @@ from routing.limits.slots import LEASE_MS, Slot
 _PAGE = 5000
 _FOUND_MS = 7_000  # for a call under way: its worker, if it lives, renews the lease within five seconds
 _OPEN = """
-SELECT a.key, a.namespace, a.agent_id, a.instance_id, t.ability, a.worker IS NULL, a.deadline_at, a.task_id, a.number
+SELECT a.key, a.namespace, a.agent_id, a.instance_id, coalesce(t.fallback ->> 'ability', t.ability),
+  a.worker IS NULL, a.deadline_at, a.task_id, a.number
 FROM routing_attempt a JOIN routing_task t ON t.id = a.task_id
 WHERE a.ended_at IS NULL AND a.deadline_at > %(now)s
   AND (a.deadline_at, a.task_id, a.number) > (%(at)s, %(id)s, %(number)s)

@@ -24,9 +24,11 @@ from common.encoding import clean_text, storable
 from common.ids import sibling
 from common.json import dumps
 from routing import documents, endings, snapshot
+from routing.fallback import SUBSTITUTE
 from routing.limits import slots as limits
 from routing.limits.slots import Slot
 from routing.policy import end_state
+from routing.services import good
 from routing.services.asked import callback_ask, receiver
 from routing.services.batches import UNSTORABLE, in_halves
 from routing.services.node import here
@@ -84,7 +86,7 @@ class Move:
     attempt_key: uuid.UUID | None = None
     attempt: AttemptEnd | None = None
     error: Ending | None = None
-    result: tuple[bytes | None, dict[str, Any] | None, dict[str, Any] | None, str | None] | None = None
+    result: tuple[bytes | None, dict[str, Any] | None, dict[str, Any] | None, dict[str, Any] | None] | None = None
     due_at: dt.datetime | None = None
     timings: dict[str, int] | None = None
     event: str | None = None  # the state's name where None
@@ -97,11 +99,11 @@ class Move:
 
 _FACTS = (
     "id", "namespace", "client", "correlation_id", "trace_id", "traceparent", "state", "seq", "attempts", "agent_id",
-    "instance_id", "created_at", "timings", "request", "metadata", "schedule", "ability",
+    "instance_id", "created_at", "timings", "request", "metadata", "schedule", "ability", "fallback",
 )  # fmt: skip
 _READ = """
 SELECT t.id, t.namespace, t.client, t.correlation_id, t.trace_id, t.traceparent, t.state, t.seq, t.attempts, t.agent_id,
-  t.instance_id, t.created_at, t.timings, b.request, b.metadata, c.callback_schedule, t.ability
+  t.instance_id, t.created_at, t.timings, b.request, b.metadata, c.callback_schedule, t.ability, t.fallback
 FROM routing_task t JOIN routing_taskbody b ON b.task_id = t.id
 LEFT JOIN registry_client c ON c.namespace = t.namespace AND c.name = t.client
 WHERE t.id = ANY(%(ids)s::uuid[]) AND b.task_id = ANY(%(ids)s::uuid[]) AND t.outcome IS NULL"""
@@ -130,7 +132,8 @@ WITH given AS (SELECT * FROM {unnest(_COLUMNS)}), locked AS MATERIALIZED (
     timings = t.timings || m.timings::jsonb, received_at = coalesce(t.received_at, m.received_at),
     completed_at = coalesce(m.completed_at, t.completed_at), ended_at = CASE WHEN m.due_at IS NULL THEN m.at END,
     error_code = m.error_code, error_message = m.error_message, error_retryable = m.error_retryable,
-    error_details = m.error_details::jsonb, callback_id = coalesce(m.callback_id, t.callback_id)
+    error_details = m.error_details::jsonb,
+    fallback = coalesce(m.detail::jsonb -> 'fallback', t.fallback), callback_id = coalesce(m.callback_id, t.callback_id)
   FROM meant m WHERE t.id = m.id AND t.id = ANY(%(id)s::uuid[])
   RETURNING t.id, t.seq, t.agent_id, t.instance_id, t.created_at
 ), closed AS (
@@ -205,6 +208,7 @@ def _apply(moves: list[Move], node: str, lease: bool) -> list[Settled]:
     told = [callback for _, callback in written if callback]
     moved = _write([row for row, _ in written], told, node, lease) if known else {}
     _end_slots({task_id: key for task_id, (_, key) in moved.items() if key}, facts)
+    good.remember([facts[m.task_id] for m in known if m.task_id in moved and m.result and not m.result[3]], moves[0].at)
     made = [one for one in told if one.subject_id in moved and moved[one.subject_id][0] == one.id] if lease else []
     due: dict[uuid.UUID, tuple[Due, ...]] = {one.subject_id: (one,) for one in callbacks.first_tries(made)}
     return [
@@ -235,7 +239,7 @@ def _end_slots(keys: dict[uuid.UUID, uuid.UUID], facts: dict[uuid.UUID, dict[str
 
 def _slot(key: uuid.UUID, facts: dict[str, Any]) -> Slot:
     instance = (facts["namespace"], facts["agent_id"] or "", facts["instance_id"] or "")
-    return Slot(key.hex, instance, (facts["namespace"], facts["ability"]))
+    return Slot(key.hex, instance, (facts["namespace"], _serving(facts)))
 
 
 def _read(ids: list[uuid.UUID]) -> dict[uuid.UUID, dict[str, Any]]:
@@ -271,9 +275,17 @@ def _closing(error: Ending | None) -> AttemptEnd:
     return AttemptEnd(ended, code=code, message=error.message if error else None)
 
 
+def _serving(facts: dict[str, Any]) -> str:
+    """The ability that had the task last: its own, or a substitute."""
+    ability = msgspec.json.decode(facts["fallback"])["ability"] if facts["fallback"] else facts["ability"]
+    return str(ability)
+
+
 def _result(move: Move, facts: dict[str, Any]) -> bytes | None:
     data, usage, cost, degraded_by = move.result or (None, None, None, None)
-    agent = None if facts["agent_id"] is None else _agent(facts)
+    agent = None if facts["agent_id"] is None or degraded_by else _agent(facts)
+    if facts["fallback"] and not degraded_by:
+        degraded_by = {"kind": SUBSTITUTE, "ability": _serving(facts), "agentId": facts["agent_id"]}
     return documents.result_bytes(move.state, data, agent=agent, usage=usage, cost=cost, degraded_by=degraded_by)
 
 

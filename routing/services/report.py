@@ -13,6 +13,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from django.db import transaction
 
 from callbacks import services as callbacks
@@ -25,6 +26,7 @@ from routing import endings
 from routing.policy import decide
 from routing.services import moves
 from routing.services.facts import AttemptFacts, capability_of, route_facts, task_facts
+from routing.services.fallback import Falling, instead
 from routing.services.node import here
 from routing.services.observe import Ended, observe
 from routing.services.progress import note
@@ -39,7 +41,7 @@ _TEXT_LIMIT = 2000
 _LOOK = """
 SELECT t.id, a.number, a.key, a.ended_at IS NULL, a.certainty, a.outcome, a.received_at, t.state, t.attempts,
   t.namespace, t.ability, a.agent_id, a.capability, t.max_attempts, t.created_at, t.deadline_at, t.expires_at,
-  b.request, t.client, a.instance_id, a.sent_at
+  b.request, t.client, t.fallback, a.instance_id, a.sent_at
 FROM routing_attempt a JOIN routing_task t ON t.id = a.task_id JOIN routing_taskbody b ON b.task_id = a.task_id
 WHERE a.task_id = %(id)s AND a.key = %(key)s"""
 _KEEP_LATE = """
@@ -120,7 +122,9 @@ def result(task_id: uuid.UUID, attempt_key: uuid.UUID, raw: bytes, now: dt.datet
         decision = decide(outcome, task_facts(one.facts), route_facts(one.facts), now)
         if isinstance(decision, Await):
             raise TypeError("a result is never an acceptance")
-        move = move_of(Settlement(task_id, one.number, decision, outcome, now, attempt_key=attempt_key))
+        facts = task_facts(one.facts)
+        after = instead(decision, Falling.of(one.facts, one.number, side_effects=facts.side_effects), outcome, now)
+        move = move_of(Settlement(task_id, one.number, after, outcome, now, attempt_key=attempt_key))
         if moves.apply([move])[0].applied:
             observe([Ended(one.facts, one.instance_id, outcome, one.sent_at)], now)
             return
@@ -135,7 +139,8 @@ def _look(task_id: uuid.UUID, attempt_key: uuid.UUID) -> _Reported:
         raise NotFound
     (
         id, number, key, is_open, certainty, outcome, received_at, state, attempts, namespace, ability, agent_id,
-        capability, max_attempts, created_at, deadline_at, expires_at, request, client, instance_id, sent_at,
+        capability, max_attempts, created_at, deadline_at, expires_at, request, client, fallback,
+        instance_id, sent_at,
     ) = row  # fmt: skip
     facts = AttemptFacts(
         namespace,
@@ -150,6 +155,7 @@ def _look(task_id: uuid.UUID, attempt_key: uuid.UUID) -> _Reported:
         bytes(request),
         client,
         id,
+        msgspec.json.decode(fallback) if fallback else None,
     )
     answered = certainty == Certainty.RAN and outcome in ("SUCCEEDED", "FAILED")
     is_open = is_open and state in (TaskState.DISPATCHED, TaskState.RUNNING) and attempts == number

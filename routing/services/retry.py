@@ -26,7 +26,8 @@ WITH again AS (
     budget_at = %(now)s + (t.budget_at - %(began)s), expires_at = %(now)s + (t.expires_at - %(started)s),
     deadline_at = %(now)s + least(t.budget_at - %(began)s, t.expires_at - %(started)s),
     strikes = 0, ended_at = NULL, completed_at = NULL, received_at = NULL, sent_at = NULL, progress = NULL,
-    timings = '{}', error_code = NULL, error_message = NULL, error_retryable = NULL, error_details = NULL
+    timings = '{}', fallback = NULL, error_code = NULL, error_message = NULL, error_retryable = NULL,
+    error_details = NULL
   WHERE t.id = %(id)s RETURNING t.id, t.seq, t.created_at
 ), body AS (
   UPDATE routing_taskbody SET result = NULL, late = NULL WHERE task_id = %(id)s

@@ -6,7 +6,9 @@ from typing import Any
 from routing.services import moves
 from routing.services.moves import AttemptEnd, Ending, Match, Move
 from routing.states import TaskError, TaskState
-from routing.trip import GiveUp, Outcome, Retry, Settled, Settlement, Succeed
+from routing.trip import Degrade, GiveUp, Outcome, Retry, Settled, Settlement, Substitute, Succeed
+
+FALLBACK = "FALLBACK"  # the event of a task that goes on to a substitute
 
 _BY_CODE: dict[TaskError | None, str] = {TaskError.TIMEOUT: "TIMEOUT", TaskError.CANCELLED: "CANCELLED"}
 
@@ -39,6 +41,11 @@ def move_of(one: Settlement) -> Move:
     if isinstance(decision, GiveUp):
         error = Ending(decision.code, decision.message, decision.retryable, decision.details)
         return Move(**given, state=decision.state, error=error)
+    if isinstance(decision, Substitute):
+        return Move(**given, state=TaskState.RETRY_WAIT, due_at=one.now, event=FALLBACK, detail=decision.detail)
+    if isinstance(decision, Degrade):
+        result = (decision.data, None, None, decision.by)
+        return Move(**given, state=TaskState.SUCCEEDED, result=result, detail=decision.detail)
     if not isinstance(decision, Succeed) or one.outcome is None:
         raise TypeError("a success needs its outcome")
     outcome = one.outcome

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from common.database import hot_cursor, robust
 from routing import queue
 from routing.policy import RouteFacts, decide
-from routing.services import crashes, moves, workers
+from routing.services import crashes, good, moves, workers
 from routing.services.facts import AttemptFacts, route_facts, task_facts
+from routing.services.fallback import Falling, instead
 from routing.services.moves import Ending, Match, Move
 from routing.services.observe import Ended, observe
 from routing.services.receipt import RECEIPT_WITHIN
@@ -39,7 +42,7 @@ ORDER BY t.deadline_at LIMIT %(limit)s"""
 _ATTEMPT = """
 SELECT a.task_id, a.number, a.key, a.worker, a.received_at, t.namespace, t.ability, a.agent_id, a.capability,
   t.attempts, t.max_attempts, t.created_at, t.deadline_at, t.expires_at, b.request, a.instance_id, t.client,
-  a.sent_at
+  a.sent_at, t.fallback
 FROM routing_attempt a JOIN routing_task t ON t.id = a.task_id JOIN routing_taskbody b ON b.task_id = a.task_id
 WHERE a.ended_at IS NULL AND t.outcome IS NULL AND t.attempts = a.number AND {which}
 LIMIT %(limit)s"""
@@ -70,6 +73,7 @@ def sweep(now: dt.datetime, node: str | None = None) -> Swept:
     swept.unacknowledged = _repeat(lambda: _close_unacknowledged(now, node))
     swept.timed_out = _repeat(lambda: _close_unanswered(now, node))
     _repeat(lambda: _end_overdue(now, node, swept))
+    good.forget(now)
     return swept
 
 
@@ -169,7 +173,7 @@ def _open(row: tuple[Any, ...]) -> _Open:
     (
         task_id, number, key, worker, received_at, namespace, ability, agent_id, capability, attempts, max_attempts,
         created_at, deadline_at, expires_at, request, instance_id, client,
-        sent_at,
+        sent_at, fallback,
     ) = row  # fmt: skip
     facts = AttemptFacts(
         namespace,
@@ -184,6 +188,7 @@ def _open(row: tuple[Any, ...]) -> _Open:
         bytes(request),
         client,
         task_id,
+        msgspec.json.decode(fallback) if fallback else None,
     )
     return _Open(task_id, number, key, worker, received_at, facts, instance_id or "", sent_at)
 
@@ -220,4 +225,6 @@ def _settled(one: _Open, outcome: Outcome, now: dt.datetime) -> Move | None:
     decision = decide(outcome, task_facts(one.facts), route, now)
     if isinstance(decision, Await):
         return None
-    return move_of(Settlement(one.task_id, one.number, decision, outcome, now, attempt_key=one.key))
+    facts = task_facts(one.facts)
+    after = instead(decision, Falling.of(one.facts, one.number, side_effects=facts.side_effects), outcome, now)
+    return move_of(Settlement(one.task_id, one.number, after, outcome, now, attempt_key=one.key))

@@ -20,12 +20,14 @@ WITH given AS (SELECT * FROM {unnest(_COLUMNS)}), locked AS MATERIALIZED (
   ORDER BY t.id FOR UPDATE
 ), back AS (
   UPDATE routing_task t SET waiting = true, due_at = g.due_at, seq = t.seq + (g.detail IS NOT NULL)::int,
-    strikes = t.strikes + coalesce((g.detail::jsonb ->> 'strikes')::int, 0)
+    strikes = t.strikes + coalesce((g.detail::jsonb ->> 'strikes')::int, 0),
+    fallback = coalesce(g.detail::jsonb -> 'fallback', t.fallback)
   FROM given g JOIN locked l ON l.id = g.id WHERE t.id = g.id AND t.id = ANY(%(id)s::uuid[])
   RETURNING t.id, t.seq, t.state, t.created_at, g.detail
 ), event AS (
   INSERT INTO routing_event (task_id, seq, at, event, from_state, to_state, node, elapsed_ms, detail)
-  SELECT b.id, b.seq, %(now)s, 'WAITING', b.state, b.state, %(node)s,
+  SELECT b.id, b.seq, %(now)s,
+    CASE WHEN jsonb_exists(b.detail::jsonb, 'fallback') THEN 'FALLBACK' ELSE 'WAITING' END, b.state, b.state, %(node)s,
     least(extract(epoch FROM %(now)s - b.created_at) * 1000, 2147483647), b.detail::jsonb
   FROM back b WHERE b.detail IS NOT NULL
 )
@@ -42,8 +44,9 @@ def put_back(
 ) -> set[uuid.UUID]:
     """Let claimed tasks wait until their new due time; returns those that were still held.
 
-    A detail, {"reason", "decision"} or {"reason", "strikes"}, writes a WAITING event: give it
-    only when the reason differs from the last one's (`Claimed.waited_for`).
+    A detail, {"reason", "decision"} or {"reason", "strikes"}, writes a WAITING event, and with "fallback" in it a
+    FALLBACK event: the task goes on with that substitute. Give one only when the reason differs from the last one's
+    (`Claimed.waited_for`).
     `boot_id` limits it to what this worker holds.
     """
     values = {"boot": boot_id, "node": node or here(), "now": now or clock_now()}

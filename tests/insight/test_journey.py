@@ -57,10 +57,19 @@ def test_what_a_task_waited_for_is_history_once_it_was_routed(namespace):
     )
 
 
-def test_a_fallback_is_named_in_the_cause(namespace):
-    result = {"status": "SUCCEEDED", "data": {}, "degraded": True, "degradedBy": "static", "cost": None}
+@pytest.mark.parametrize(
+    ("by", "words"),
+    [
+        ({"kind": "static", "ability": "a", "agentId": None}, "a fixed answer"),
+        ({"kind": "cached", "ability": "a", "agentId": None}, "the last good result"),
+        ({"kind": "substitute", "ability": "ticket.triage", "agentId": "x"}, "the agents of ticket.triage"),
+        ({"kind": "partial", "ability": "a", "agentId": None}, "what had arrived"),
+    ],
+)
+def test_a_fallback_is_named_in_the_cause(namespace, by, words):
+    result = {"status": "SUCCEEDED", "data": {}, "degraded": True, "degradedBy": by, "cost": None}
     task = make_task(namespace, result=result)
-    assert "The answer is a fallback: static." in journey(task.id, NOW)["summary"]["cause"]["en"]
+    assert f"The answer is a fallback: {words}" in journey(task.id, NOW)["summary"]["cause"]["en"]
 
 
 def test_one_attempt_that_may_have_run_outweighs_those_never_sent(namespace):

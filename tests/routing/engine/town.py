@@ -61,6 +61,9 @@ class Town:
     def instance(self) -> Instance:
         return Instance.objects.get(agent__namespace=self.namespace)
 
+    def instance_of(self, agent_id: str) -> Instance:
+        return Instance.objects.get(agent__namespace=self.namespace, agent__agent_id=agent_id)
+
     def point_to(self, url: str) -> None:
         """The agent is at another address from now on."""
         self.change(self.instance(), invoke_url=url)

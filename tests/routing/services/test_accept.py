@@ -124,6 +124,14 @@ def test_an_ability_outside_the_clients_list_is_not_allowed(world: World) -> Non
         accepting.accept(principal, world.namespace, world.request(), traceparent=None, now=clock.now())
 
 
+def test_a_substitute_is_no_way_to_an_ability_outside_the_clients_list(world: World) -> None:
+    principal = replace(world.principal(), abilities=("echo",))
+    request = world.request(fallback={"substitutes": ["echo", "secret"]})
+    with pytest.raises(AbilityNotAllowed) as refused:
+        accepting.accept(principal, world.namespace, request, traceparent=None, now=clock.now())
+    assert refused.value.errors[0]["pointer"] == "/fallback/substitutes/1"
+
+
 def test_a_capability_that_keeps_state_needs_a_session(world: World) -> None:
     [candidate] = world.abilities["echo"].candidates
     stateful = replace(candidate, capability=replace(candidate.capability, stateful=True))
