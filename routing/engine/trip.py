@@ -36,7 +36,16 @@ from routing.services.receipt import Receipt
 from routing.snapshot import Ability, RouteView
 from routing.states import Certainty, TaskError, TaskState
 from routing.trip import (
-    Await, Claimed, Degrade, Dispatch, GiveUp, Outcome, Retry, Settlement, Substitute, Succeed,
+    Await,
+    Claimed,
+    Degrade,
+    Dispatch,
+    GiveUp,
+    Outcome,
+    Retry,
+    Settlement,
+    Substitute,
+    Succeed,
 )  # fmt: skip
 
 log = logging.getLogger(__name__)
