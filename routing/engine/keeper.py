@@ -101,7 +101,8 @@ async def each(seconds: float, hurry: asyncio.Event, duty: Callable[[], Awaitabl
             log.warning("%s failed: %s", duty.__name__, error)
             wait_s = AGAIN_S
         try:
-            await asyncio.wait_for(hurry.wait(), wait_s)
+            async with asyncio.timeout(wait_s):  # wait_for may swallow an end that comes together with a hurry
+                await hurry.wait()
         except TimeoutError:
             pass
 

@@ -46,7 +46,7 @@ def mend(now: dt.datetime | None = None) -> int:
     slots.begin_epoch()
     if missing:  # what ended while it was put back
         slots.end(missing[attempt].slot for attempt in missing.keys() - _open_attempts(now).keys())
-    return len(missing) + sum(map(len, too_long.values()))
+    return len(missing) + len(set().union(*too_long.values()))
 
 
 def _long(members: dict[str, int], now: dt.datetime) -> set[str]:
