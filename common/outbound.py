@@ -11,7 +11,7 @@ less than the 5 s after which common servers close theirs.
 
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import SimpleNamespace
@@ -34,6 +34,9 @@ CHUNK = 65536
 BLOCKED, UNREACHABLE, TIMEOUT = "BLOCKED", "UNREACHABLE", "TIMEOUT"
 BROKEN, TOO_LARGE, BAD_URL = "BROKEN", "TOO_LARGE", "BAD_URL"
 _BLOCKED_ERRNO = 9_999
+
+
+Watch = Callable[[int, Mapping[str, str], bytes], None]
 
 
 class OutboundError(Exception):
@@ -128,11 +131,12 @@ class Outbound:
         total_timeout_s: float,
         max_bytes: int,
         keep_bytes: int | None = None,
+        watch: Watch | None = None,
     ) -> Answer:
         """Send one request once and read the whole answer. Raises OutboundError.
 
         An answer of over `max_bytes` is TOO_LARGE; with `keep_bytes` reading stops there instead and the answer is
-        marked truncated.
+        marked truncated. `watch` sees each part as it comes, with status and headers.
         """
         trip = _Trip()
         try:
@@ -155,7 +159,7 @@ class Outbound:
                 timeout=limits,
                 trace_request_ctx=trip,
             ) as response:
-                return await _read(response, trip, max_bytes, keep_bytes)
+                return await _read(response, trip, max_bytes, keep_bytes, watch)
         except OutboundError:
             raise
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
@@ -177,12 +181,16 @@ def _trace() -> aiohttp.TraceConfig:
     return trace
 
 
-async def _read(response: aiohttp.ClientResponse, trip: _Trip, max_bytes: int, keep_bytes: int | None) -> Answer:
+async def _read(
+    response: aiohttp.ClientResponse, trip: _Trip, max_bytes: int, keep_bytes: int | None, watch: Watch | None
+) -> Answer:
     first_byte_ms, first_byte_at = trip.ms(), clock.now()
     trip.answered = True
     limit = max_bytes if keep_bytes is None else min(keep_bytes, max_bytes)
     parts, size = [], 0
-    async for part in response.content.iter_chunked(CHUNK):
+    async for part in response.content.iter_any() if watch else response.content.iter_chunked(CHUNK):
+        if watch is not None:
+            watch(response.status, response.headers, part)
         parts.append(part)
         size += len(part)
         if size > limit:

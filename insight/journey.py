@@ -55,7 +55,7 @@ def load(task_id: uuid.UUID, among: QuerySet[Task]) -> Journey:
     )
     return Journey(
         task=task,
-        events=list(Event.objects.filter(task_id=task_id).order_by("seq")[:_MANY]),
+        events=list(Event.objects.filter(task_id=task_id).exclude(event="CHUNK").order_by("seq")[:_MANY]),
         attempts=list(Attempt.objects.filter(task_id=task_id).order_by("number")),
         callbacks=callbacks,
         deliveries=list(Delivery.objects.filter(callback_id__in=[c.id for c in callbacks]).order_by("at", "number")),

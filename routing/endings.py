@@ -14,7 +14,7 @@ from common.database import hot_cursor, robust
 
 log = logging.getLogger(__name__)
 
-CHANNEL = "tasks"
+CHANNEL, STEPS = "tasks", "steps"
 REREAD_S = 1.0
 NEVER = 1 << 62  # a number that no event reaches: wakes at the end only
 
@@ -25,6 +25,12 @@ def publish(task_ids: Iterable[uuid.UUID]) -> None:
     """Tell every process that these tasks have ended; after the commit. Never blocks, never raises."""
     if ids := [str(task_id) for task_id in task_ids]:
         broadcast.publish(CHANNEL, ids)
+
+
+def stepped(task_ids: Iterable[uuid.UUID]) -> None:
+    """Tell who follows these tasks that there is more to read; as `publish`."""
+    if ids := [str(task_id) for task_id in task_ids]:
+        broadcast.publish(STEPS, ids)
 
 
 @robust(patience=5.0)
@@ -51,7 +57,7 @@ class Hub:
         self._look = asyncio.Event()
         self._poll: asyncio.Task[None] | None = None
         self._reader = ThreadPoolExecutor(1, "endings")
-        self._listener = broadcast.Listener([CHANNEL], self._heard, self._missed)
+        self._listener = broadcast.Listener([CHANNEL, STEPS], self._heard, self._missed)
         self._listener.start()
 
     async def wait(self, task_id: uuid.UUID, timeout: float) -> bool:
@@ -109,9 +115,15 @@ class Hub:
         for task_id in ids:
             self._wake(uuid.UUID(task_id), NEVER, ended=True)
 
-    def _heard(self, _channel: str, message: object) -> None:
+    def _stepped(self, ids: list[str]) -> None:
+        for task_id in ids:
+            for waiter in self._waiters.get(uuid.UUID(task_id), ()):
+                if waiter.seen != NEVER:
+                    waiter.woken.set()
+
+    def _heard(self, channel: str, message: object) -> None:
         if isinstance(message, list):
-            self._call(self._ended, message)
+            self._call(self._stepped if channel == STEPS else self._ended, message)
 
     def _missed(self) -> None:
         self._call(self._look.set)

@@ -113,7 +113,8 @@ def _document(row: Event) -> dict[str, Any]:
 
 
 def _frame(event: dict[str, Any]) -> bytes:
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event["seq"], event["event"].encode(), dumps(event))
+    name = "chunk" if event["event"] == "CHUNK" else event["event"]
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event["seq"], name.encode(), dumps(event))
 
 
 async def _read(function: Callable[..., T], *given: Any) -> T:

@@ -11,7 +11,7 @@ other 5xx                  INTERNAL_ERROR
 
 import datetime as dt
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jmespath
@@ -22,13 +22,13 @@ from common.encoding import clean_text
 from common.errors import MalformedJson
 from common.json import BadAnswer, dumps, parse, parse_lenient, raw_fields
 from routing.channels.base import failed
+from routing.channels.chunks import chunks_of, is_result, kept, kind_of, value_of
 from routing.snapshot.model import CapabilityView
 from routing.states import Certainty, TaskError
 from routing.trip import Outcome
 
 _RAN, _MAYBE_RAN = Certainty.RAN, Certainty.MAYBE_RAN
 _NO_CONTENT = frozenset({204, 205, 206})
-_STREAMS = ("text/event-stream", "application/x-ndjson")
 _RPC_SERVER_ERRORS = range(-32099, -31999)  # -32000 to -32099
 _RPC_INTERNAL_ERROR = -32603
 
@@ -43,8 +43,8 @@ def classify(
         return _bad(_no_result(status), now)
     if status >= 400:
         return _refused(status, headers, body, now)
-    if headers.get("Content-Type", "").split(";")[0].strip().lower() in _STREAMS:
-        return _from_stream(body, capability, now)
+    if kind := kind_of(headers):
+        return _from_stream(kind, body, capability, now)
     return _from_body(body, capability, now)
 
 
@@ -87,20 +87,18 @@ def _all_values(headers: Mapping[str, str], name: str) -> list[str]:
     return [headers[name]] if name in headers else []
 
 
-def _from_stream(body: bytes, capability: CapabilityView, now: dt.datetime) -> Outcome:
-    """The last chunk with a `status` is the result."""
-    for chunk in reversed(list(_chunks(body))):
-        if _lenient_object(chunk).get("status") in ("SUCCEEDED", "FAILED"):
-            return _from_body(chunk, capability, now)
-    return _bad("The agent's stream ended without a result.", now)
-
-
-def _chunks(body: bytes) -> Iterator[bytes]:
-    """The JSON texts of an event stream (its data lines, one an event) or of JSON lines."""
-    for line in body.splitlines():
-        text = line.removeprefix(b"data:").strip()
-        if text.startswith(b"{"):
-            yield text
+def _from_stream(kind: str, body: bytes, capability: CapabilityView, now: dt.datetime) -> Outcome:
+    """The last chunk with a `status` is the result; one without `data` has the chunks before it as its data."""
+    chunks = chunks_of(kind, body)
+    for index in range(len(chunks) - 1, -1, -1):
+        value = _lenient_object(chunks[index])
+        if not is_result(value):
+            continue
+        if value["status"] == "SUCCEEDED" and "data" not in value and index:
+            value["data"] = [value_of(chunk) for chunk in chunks[:index]]
+            return _from_value(value, dumps(value), capability, now)
+        return _from_body(chunks[index], capability, now)
+    return _bad("The agent's stream ended without a result.", now, kept(chunks))
 
 
 def _from_body(body: bytes, capability: CapabilityView, now: dt.datetime) -> Outcome:

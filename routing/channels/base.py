@@ -1,6 +1,7 @@
 """What a channel is given and what it must say."""
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,6 +25,7 @@ class Sending:
     metadata: bytes | None
     result_url: str
     result_token: str
+    relay: Callable[[list[bytes]], None] | None = None  # takes the chunks of a streamed answer as they come
 
 
 class Channel(Protocol):

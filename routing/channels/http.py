@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import datetime as dt
+from collections.abc import Callable, Mapping
 
 from django.conf import settings
 
@@ -10,6 +11,7 @@ from common import clock, outbound
 from common.outbound import Answer, Outbound, OutboundError
 from routing.channels.answers import classify
 from routing.channels.base import Sending, failed
+from routing.channels.chunks import Chunks, is_result, kept, kind_of, value_of
 from routing.channels.envelope import request_body, request_headers, url_of
 from routing.channels.polling import status_url
 from routing.states import Certainty, TaskError
@@ -33,6 +35,7 @@ class HttpChannel:
         left_s = (sending.dispatch.deadline_at - now).total_seconds()
         if left_s <= 0:
             return failed(TaskError.TIMEOUT, Certainty.NOT_SENT, now, "No time was left to send it.")
+        streamed = Streamed(sending.relay)
         try:
             answer = await self._out.request(
                 sending.capability.method,
@@ -42,10 +45,37 @@ class HttpChannel:
                 connect_timeout_s=min(CONNECT_TIMEOUT_S, left_s),
                 total_timeout_s=left_s,
                 max_bytes=settings.REACH_MAX_ANSWER_BYTES,
+                watch=streamed.part if sending.relay else None,
             )
         except OutboundError as error:
-            return unanswered(error, clock.now())
+            return streamed.broke_off(unanswered(error, clock.now()))
         return await _outcome(answer, sending, url)
+
+
+class Streamed:
+    """What came so far of an answer in chunks; each goes to `relay` at once, but for the result."""
+
+    def __init__(self, relay: Callable[[list[bytes]], None] | None):
+        self._relay = relay
+        self._cut: Chunks | None = None
+        self._chunks: list[bytes] = []
+
+    def part(self, status: int, headers: Mapping[str, str], part: bytes) -> None:
+        if self._cut is None:
+            kind = kind_of(headers) if 200 <= status < 300 else None
+            if kind is None:
+                return
+            self._cut = Chunks(kind)
+        found = self._cut.feed(part)
+        self._chunks += found
+        if self._relay is not None:
+            self._relay([chunk for chunk in found if not is_result(value_of(chunk))])
+
+    def broke_off(self, outcome: Outcome) -> Outcome:
+        """The outcome with the part that came."""
+        if not self._chunks:
+            return outcome
+        return dataclasses.replace(outcome, details={**(outcome.details or {}), **kept(self._chunks)})
 
 
 async def _outcome(answer: Answer, sending: Sending, url: str) -> Outcome:

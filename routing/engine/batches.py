@@ -14,7 +14,8 @@ from common import clock
 from routing.engine.batcher import Batcher
 from routing.engine.leases import Leases
 from routing.limits.slots import Slot
-from routing.services import doubts, fallback, waiting
+from routing.services import chunks, doubts, fallback, waiting
+from routing.services.chunks import Chunked
 from routing.services.dispatch import dispatch
 from routing.services.doubts import Doubt
 from routing.services.receipt import Receipt, received
@@ -51,6 +52,7 @@ class Batches:
         self.settle: Batcher[Settlement, Settled] = Batcher(self._settle, executor)
         self.put_back: Batcher[PutBack, None] = Batcher(self._put_back, executor)
         self.tried: Batcher[Tried, None] = Batcher(self._tried, executor)
+        self.chunks: Batcher[Chunked, None] = Batcher(self._chunks, executor)
         self.doubts: Batcher[uuid.UUID, Doubt | None] = Batcher(self._doubts, executor)
         self.stale: Batcher[Due, bool] = Batcher(self._stale, executor)
         self.postpone: Batcher[Due, None] = Batcher(self._postpone, executor)
@@ -112,6 +114,10 @@ class Batches:
     def _tried(self, tried: list[Tried]) -> list[None]:
         callbacks.finish(tried, clock.now())
         return self._done([None] * len(tried))
+
+    def _chunks(self, given: list[Chunked]) -> list[None]:
+        chunks.note(given)
+        return self._done([None] * len(given))
 
     def _doubts(self, task_ids: list[uuid.UUID]) -> list[Doubt | None]:
         found = doubts.of(task_ids)

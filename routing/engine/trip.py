@@ -7,7 +7,7 @@ import random
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from django.db import InterfaceError, OperationalError
@@ -23,6 +23,7 @@ from routing.choice import Choice, NoChoice, ability_busy, choose
 from routing.engine import trials
 from routing.engine.batches import GONE, Batches, Received
 from routing.engine.lookups import Lookups, Word, lookup_of
+from routing.engine.relay import Relay
 from routing.engine.request import Request, ask_of, read, timeout_ms
 from routing.engine.sendings import sending_of
 from routing.engine.slots import Slots
@@ -189,12 +190,15 @@ class Trips:
     async def call(self, sending: Sending) -> Outcome:
         """Send it; whatever the channel may throw is an outcome too."""
         began = time.perf_counter()
+        relay = Relay(self._batches.chunks.do, sending.dispatch)
         try:
-            outcome = await self._channels[sending.dispatch.channel].send(sending)
+            outcome = await self._channels[sending.dispatch.channel].send(replace(sending, relay=relay.add))
         except Exception as error:
             log.exception("a channel broke")
             message = f"The channel broke: {type(error).__name__}"
             return failed(TaskError.UNREACHABLE, Certainty.MAYBE_RAN, clock.now(), message)
+        finally:
+            await relay.close()
         self._observe(sending, outcome, (time.perf_counter() - began) * 1000)
         return outcome
 

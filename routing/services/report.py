@@ -103,6 +103,7 @@ def progress(task_id: uuid.UUID, attempt_key: uuid.UUID, raw: bytes, now: dt.dat
     shown = {"percent": body.get("percent"), "message": _text(body.get("message")), "at": now}
     if not (one.is_open and note(task_id, one.number, one.facts.request, shown, now)):
         _refuse_unless_answered(_look(task_id, attempt_key))
+    endings.stepped([task_id])
 
 
 def result(task_id: uuid.UUID, attempt_key: uuid.UUID, raw: bytes, now: dt.datetime) -> None:
