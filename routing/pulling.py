@@ -48,12 +48,13 @@ _abilities: dict[str, tuple[Snapshot, dict[str, list[str]]]] = {}  # by namespac
 
 
 def abilities_of(known: Snapshot, agent_id: str) -> list[str]:
-    """The abilities behind which the agent stands."""
+    """The abilities whose tasks it may be offered: those behind which it stands, or is a substitute by their route."""
     kept = _abilities.get(known.namespace)
     if kept is None or kept[0] is not known:
         by_agent: defaultdict[str, list[str]] = defaultdict(list)
         for name, ability in known.abilities.items():
-            for one in {candidate.agent.agent_id for candidate in ability.candidates}:
+            behind = [ability, *(known.abilities.get(one) for one in ability.route.fallback.get("substitutes") or ())]
+            for one in {candidate.agent.agent_id for each in behind if each for candidate in each.candidates}:
                 by_agent[one].append(name)
         kept = _abilities[known.namespace] = (known, by_agent)
     return kept[1].get(agent_id, [])

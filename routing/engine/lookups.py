@@ -74,8 +74,9 @@ def lookup_of(agent: AgentView, instance_id: str) -> str:
 
 def _capability(task: Claimed, doubt: Doubt) -> CapabilityView:
     """What the agent declares of it; where that is gone, a second run could do harm."""
-    ability = snapshot.current(task.namespace).abilities.get(task.ability)
-    for one in ability.candidates if ability else ():
+    abilities = snapshot.current(task.namespace).abilities
+    asked = [abilities[name] for name in (task.serving, task.ability) if name in abilities]
+    for one in (candidate for ability in asked for candidate in ability.candidates):
         if (one.agent.agent_id, one.capability.name) == (doubt.agent_id, doubt.capability):
             return one.capability
     return CapabilityView(doubt.capability, side_effects=True)

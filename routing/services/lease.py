@@ -123,7 +123,7 @@ def _sendings(found: list[Claimed], fetcher: Fetcher, known: Snapshot, loads: Lo
 
 
 def _sending(task: Claimed, request: Request, fetcher: Fetcher, known: Snapshot, loads: Loads) -> Sending | None:
-    ability = known.abilities.get(task.ability)
+    ability = known.abilities.get(task.serving)
     began = time.perf_counter()
     own = None if ability is None else _narrowed(ability, fetcher, whole=task.session_id is not None)
     left_ms = (task.deadline_at - clock_now()) // _MILLISECOND

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from common.arrays import arrays, unnest
 from common.database import hot_cursor, robust
 from routing.policy import decide
 from routing.services.facts import AttemptFacts, capability_of, route_facts, signing_of, task_facts
+from routing.services.fallback import Falling, instead
 from routing.services.observe import Ended, observe
 from routing.services.receipt import POLLED
 from routing.services.settle import settle
@@ -28,7 +31,7 @@ WITH due AS MATERIALIZED (
 )
 SELECT t.id, a.number, a.key, a.decision ->> 'statusUrl', t.received_at, t.namespace, t.ability, a.agent_id,
   a.capability, t.attempts, t.max_attempts, t.created_at, t.deadline_at, t.expires_at, b.request, a.instance_id,
-  a.sent_at, t.client
+  a.sent_at, t.client, t.fallback
 FROM taken t JOIN routing_attempt a ON a.task_id = t.id AND a.number = t.attempts
 JOIN routing_taskbody b ON b.task_id = t.id
 WHERE a.ended_at IS NULL AND a.decision ->> 'statusUrl' IS NOT NULL"""
@@ -73,8 +76,9 @@ def claim(now: dt.datetime, limit: int) -> list[Poll]:
 
 
 def _poll(row: tuple[Any, ...]) -> Poll:
-    id, number, key, url, received_at, *known, request, instance_id, sent_at, client = row
-    facts = AttemptFacts(*[*known, bytes(request), client, id])
+    id, number, key, url, received_at, *known, request, instance_id, sent_at, client, fallback = row
+    substituted = msgspec.json.decode(fallback) if fallback else None
+    facts = AttemptFacts(*[*known, bytes(request), client, id, substituted])
     return Poll(id, number, key, url, received_at, facts, instance_id or "", sent_at)
 
 
@@ -88,10 +92,12 @@ def later(polls: Sequence[tuple[Poll, dt.datetime]]) -> None:
 
 def ended(poll: Poll, outcome: Outcome, now: dt.datetime) -> Settled:
     """What the agent said ends the attempt; the callback's first delivery is the caller's (`Settled.callbacks`)."""
-    decision = decide(outcome, task_facts(poll.facts), route_facts(poll.facts), now)
+    facts = task_facts(poll.facts)
+    decision = decide(outcome, facts, route_facts(poll.facts), now)
     if isinstance(decision, Await):
         raise TypeError("an answer of the status address is never an acceptance")
-    settlement = Settlement(poll.task_id, poll.number, decision, outcome, now, attempt_key=poll.key)
+    after = instead(decision, Falling.of(poll.facts, poll.number, side_effects=facts.side_effects), outcome, now)
+    settlement = Settlement(poll.task_id, poll.number, after, outcome, now, attempt_key=poll.key)
     [settled] = settle([settlement], lease_callbacks=True)
     if settled.applied:
         observe([Ended(poll.facts, poll.instance_id, outcome, poll.sent_at)], now)
