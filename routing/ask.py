@@ -2,7 +2,7 @@
 
 import datetime as dt
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,6 +17,8 @@ class Load(Protocol):
     """How busy an instance is."""
 
     def inflight(self, key: Key) -> int: ...
+
+    def counts(self, keys: Iterable[Key]) -> list[int]: ...
 
     def own(self, key: Key) -> int: ...
 

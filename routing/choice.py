@@ -127,14 +127,14 @@ def ability_busy(ability: Ability, namespace: str, loads: Load) -> NoChoice | No
     if most is None or loads.inflight((namespace, ability.name)) < most:
         return None
     layout = layout_of(ability, namespace)
-    running = [loads.inflight(key) for key in layout.keys]
+    running = loads.counts(layout.keys)
     considered = Considered(layout, [ABILITY_BUSY] * len(running), running)
     return NoChoice(considered, TaskError.NO_INSTANCE, busy=True, why=ABILITY_BUSY)
 
 
 def _examined(layout: Layout, ask: Ask, loads: Load) -> tuple[list[str | None], list[int], list[Option]]:
     """Why each instance may not take the task, how busy each is, and those that may."""
-    running = [loads.inflight(key) for key in layout.keys]
+    running = loads.counts(layout.keys)
     rejected = rejections(ask, layout)
     options = [
         (calls, one)

@@ -24,6 +24,11 @@ class Loads:
     def inflight(self, key: Key) -> int:
         return self._inflight.get(key, 0)
 
+    def counts(self, keys: Iterable[Key]) -> list[int]:
+        """`inflight` of each."""
+        known = self._inflight.get
+        return [known(key, 0) for key in keys]
+
     def own(self, key: Key) -> int:
         """Those of this process alone."""
         return self._inflight.get(key, 0) - self._others.get(key, 0)

@@ -19,15 +19,16 @@ from routing import breaker, snapshot
 from routing.api import bodies, described
 from routing.api.reading import json_answer
 from routing.ask import Ask
-from routing.choice import Choice, NoChoice, choose
+from routing.choice import Choice, NoChoice, ability_busy, choose
+from routing.filters import Seen
 from routing.layout import layout_of
-from routing.loads import Loads
+from routing.limits.slots import ABILITY_BUSY
+from routing.loads import Key, Loads
 from routing.matching import Match, has_tags, match, suggestions
 from routing.services import route_leases
 from routing.snapshot import Ability, CandidateView, Snapshot
 
 UNHURRIED_MS = 86_400_000  # nobody said how long it may take
-TRIES = 5  # instances that are asked for a slot before nobody is said to have one
 
 
 class AbilitiesView(APIView):
@@ -131,17 +132,26 @@ def _answer(
 def _chosen(principal: Principal, ability: Ability, ask: Ask, *, leased: bool) -> tuple[Choice | NoChoice, bool]:
     """Who it is, and whether a slot is leased there: one that others took meanwhile is passed over."""
     loads = Loads()
-    for key, running in route_leases.running(ask.namespace, layout_of(ability, ask.namespace).keys).items():
+    places = (*layout_of(ability, ask.namespace).keys, (ask.namespace, ability.name))
+    for key, running in route_leases.running(ask.namespace, places).items():
         loads.acquire([key] * running)
-    for _ in range(TRIES):
-        found = choose(ability, ask, loads, random.random)
+    while True:
+        found = ability_busy(ability, ask.namespace, loads) or choose(ability, ask, loads, random.random)
         if not leased or isinstance(found, NoChoice):
             return found, False
         refused = route_leases.lease(principal, ask.task_id, ability.name, found.seen)
         if not refused:
             return found, refused is not None
-        loads.acquire([found.seen.key] * found.seen.most)
-    return choose(None, ask, loads, random.random), False
+        # Others were faster. What is full counts as such from here on, so that this comes to an end.
+        full, most = _full(refused, ability, found.seen)
+        loads.acquire([full] * most)
+
+
+def _full(refused: str, ability: Ability, seen: Seen) -> tuple[Key, int]:
+    """What has no slot left, and how many it has at the most."""
+    if refused == ABILITY_BUSY:
+        return (seen.namespace, ability.name), ability.route.limits["maxInflight"]
+    return seen.key, seen.most
 
 
 def _alternatives(decision: dict[str, Any], choice: Choice | None) -> list[dict[str, Any]]:

@@ -49,7 +49,8 @@ _decode = msgspec.json.Decoder(Lease).decode
 
 
 def running(namespace: str, keys: Iterable[Key]) -> dict[Key, int]:
-    """Calls in flight at these instances over all processes, leases among them; without Redis the open attempts."""
+    """Calls in flight at these instances and abilities over all processes, leases among them; without Redis the open
+    attempts at the instances."""
     wanted = set(keys)
     counts: dict[Key, int] = dict.fromkeys(wanted, 0)
     for agent_id, instance_id in Attempt.objects.filter(

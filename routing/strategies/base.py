@@ -12,7 +12,7 @@ Rand = Callable[[], float]  # numbers in [0, 1)
 Option = tuple[int, Seen]  # calls running there, and who it is
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Pool:
     """At least one option, all of which may take the task, in the order of the layout."""
 

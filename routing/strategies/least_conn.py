@@ -21,15 +21,9 @@ def least_busy(options: Sequence[Option], rand: Rand, best: int = 1) -> Seen:
     if len(options) == 1:
         return options[0][1]
     loads = [running / one.weight for running, one in options]
-    ranked = sorted(loads)
+    ranked = sorted(loads)[:best]
     most = max(ranked[0] * NEAR, ranked[0] + 1)
-    last = ranked[min(best, len(ranked)) - 1]  # the load of the last of the best: several may have it
-    if last > most:
-        below = [option[1] for load, option in zip(loads, options, strict=True) if load <= most]
-        return below[int(rand() * len(below))]
-    below = [option[1] for load, option in zip(loads, options, strict=True) if load < last]
-    at = int(rand() * min(best, len(ranked)))
-    if at < len(below):
-        return below[at]
-    level = [option[1] for load, option in zip(loads, options, strict=True) if load == last]
-    return level[int(rand() * len(level))]
+    near = [load for load in ranked if load <= most]
+    load = near[int(rand() * len(near))]  # one of the best, by its load: of several that have it any one
+    level = [at for at, its in enumerate(loads) if its == load]
+    return options[level[int(rand() * len(level))]][1]

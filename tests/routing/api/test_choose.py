@@ -138,6 +138,24 @@ def test_leases_fill_an_instance_like_calls_and_an_outcome_makes_room(declare, c
     assert ask(caller)["matchedAgent"] == "worker"
 
 
+def test_leases_count_for_what_the_ability_may_have_under_way(platform, caller):
+    route = {"candidates": [{"agent": "worker"}], "limits": {"maxInflight": 1}}
+    assert platform.operator("PUT", f"/v1/routes/echo?namespace={platform.namespace}", route).status_code == 201
+    made = ask(caller)["decisionId"]
+    full = ask(caller, explain=True)
+    assert (full["matchedAgent"], full["decision"]["candidates"][0]["rejected"]) == (None, "ABILITY_BUSY")
+    report(caller, made)
+    assert ask(caller)["matchedAgent"] == "worker"
+
+
+def test_an_instance_that_filled_up_meanwhile_is_passed_over(declare, caller, monkeypatch):
+    declare(limits={"maxConcurrency": 1})
+    declare("second")
+    monkeypatch.setattr("routing.services.route_leases.running", lambda *_: {})  # as if counted a moment too early
+    assert {ask(caller)["matchedAgent"] for _ in range(6)} == {"worker", "second"}
+    assert ask(caller)["matchedAgent"] == "second"
+
+
 def test_a_lease_ends_by_itself(platform, caller, monkeypatch):
     monkeypatch.setattr("routing.services.route_leases.lease_ms", lambda seen: 1)
     ask(caller)
