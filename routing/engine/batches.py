@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from callbacks import services as callbacks
 from callbacks.messages import Due, Tried
 from common import clock
+from routing.breaker.retries import RetryBudgets
 from routing.engine.batcher import Batcher
 from routing.engine.leases import Leases
 from routing.limits.slots import Slot
@@ -24,6 +25,7 @@ from routing.trip import Degrade, Dispatch, GiveUp, Outcome, Settled, Settlement
 
 POSTPONED = dt.timedelta(seconds=5)
 GONE = "GONE"  # the task is ours no more
+RETRY_BUDGET = "RETRY_BUDGET"  # there were too many retries already
 
 Made = TypeVar("Made")
 ToSend = tuple[Dispatch, Slot]
@@ -44,7 +46,7 @@ class Batches:
     """One batcher a kind of work; `progress_at` is when the last batch was done."""
 
     def __init__(self, boot_id: uuid.UUID, executor: Executor, leases: Leases):
-        self._boot_id, self.leases = boot_id, leases
+        self._boot_id, self.leases, self._retries = boot_id, leases, RetryBudgets()
         self.progress_at = clock.now()
         self.dispatch: Batcher[ToSend, str] = Batcher(self._dispatch, executor)
         self.receipts: Batcher[Received, None] = Batcher(self._receive, executor)
@@ -73,6 +75,12 @@ class Batches:
         return time.monotonic() - min(begun) if begun else 0.0
 
     def _dispatch(self, asked: list[ToSend]) -> list[str]:
+        """Send what the retry budget allows; for each why it may not be sent, empty if it may."""
+        over = self._retries.over([one for one, _ in asked], clock.now().timestamp())
+        sent = iter(self._send([one for one, is_over in zip(asked, over, strict=True) if not is_over]))
+        return [RETRY_BUDGET if is_over else next(sent) for is_over in over]
+
+    def _send(self, asked: list[ToSend]) -> list[str]:
         """Take the slots, then write the attempts down; for each why it may not be sent, empty if it may."""
         refused = self.leases.take([slot for _, slot in asked])
         going = [one for one, why in zip(asked, refused, strict=True) if not why]

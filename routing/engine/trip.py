@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import InterfaceError, OperationalError
 
@@ -21,7 +21,7 @@ from routing.channels import Channel, Sending
 from routing.channels.base import failed
 from routing.choice import Choice, NoChoice, ability_busy, choose
 from routing.engine import trials
-from routing.engine.batches import GONE, Batches, Received
+from routing.engine.batches import GONE, RETRY_BUDGET, Batches, Received
 from routing.engine.lookups import Lookups, Word, lookup_of
 from routing.engine.relay import Relay
 from routing.engine.request import Request, ask_of, read, timeout_ms
@@ -172,7 +172,9 @@ class Trips:
             refused = await self._dispatch(prepared)
             if not refused:
                 return prepared
-            if refused == GONE:
+            if refused == RETRY_BUDGET:
+                await self._wait(task, RETRY_BUDGET, choice.decision)
+            if refused in (GONE, RETRY_BUDGET):
                 return None
 
     async def _dispatch(self, prepared: Prepared) -> str:
@@ -275,7 +277,7 @@ class Trips:
         """End it, let another do it, or let it wait, without an attempt."""
         give_up = self._end_of(task, ability, choice)
         if give_up is None:
-            await self._wait(task, choice)
+            await self._wait(task, choice.why, choice.decision)
             return
         now = clock.now()
         after = await self._instead(give_up, Falling.of(task, task.attempts, side_effects=False), None)
@@ -297,11 +299,10 @@ class Trips:
             return GiveUp(end_state(choice.reason), choice.reason, _NOBODY[choice.reason], retryable=True)
         return None
 
-    async def _wait(self, task: Claimed, choice: NoChoice) -> None:
+    async def _wait(self, task: Claimed, why: str, decision: dict[str, Any]) -> None:
         now = clock.now()
         due_at = min(now + _look_again(now - task.created_at), task.deadline_at)
-        known = choice.why == task.waited_for
-        detail = None if known else {"reason": choice.why, "decision": choice.decision}
+        detail = None if why == task.waited_for else {"reason": why, "decision": decision}
         await self._until_recorded(lambda: self._batches.put_back.do((task.task_id, due_at, detail)))
 
     async def _offer(self, task: Claimed, choice: Choice) -> None:
