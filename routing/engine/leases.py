@@ -18,7 +18,7 @@ from routing.loads import Loads
 log = logging.getLogger(__name__)
 
 RENEW_S = 5.0
-_PART = 1000  # slots renewed in one call: a script holds up everyone
+_PART = 200  # slots renewed in one call: a script holds up everyone
 
 
 class Leases:

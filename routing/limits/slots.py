@@ -42,7 +42,13 @@ local function count(n)
 end
 local function add(n, attempt, ms)
   redis.call('ZADD', KEYS[n], 'GT', now + ms, attempt)
-  redis.call('PEXPIRE', KEYS[n], 90000000) -- a task lives a day at most
+end
+local function count_all()
+  for n = 1, #KEYS do
+    count(n)
+    redis.call('PEXPIRE', KEYS[n], 90000000) -- a task lives a day at most
+  end
+  return counts
 end
 """
 _TAKE = redis.Script(
@@ -67,8 +73,7 @@ for n, one in ipairs(given.asked) do
     verdicts[n] = 'g'
   end
 end
-for n = 1, #KEYS do count(n) end
-return {table.concat(verdicts), counts}"""
+return {table.concat(verdicts), count_all()}"""
 )
 _HOLD = redis.Script(
     _HEAD
@@ -77,8 +82,7 @@ for _, one in ipairs(given.held) do
   add(one[2], one[1], one[4])
   add(one[3], one[1], one[4])
 end
-for n = 1, #KEYS do count(n) end
-return counts"""
+return count_all()"""
 )
 
 
