@@ -7,7 +7,7 @@ import pytest
 
 from registry.selectors import AgentRow, CapabilityRow, InstanceRow
 from routing.snapshot import build
-from routing.snapshot.cache import Cache
+from routing.snapshot.cache import Cache, Watcher
 from routing.snapshot.model import Snapshot
 
 NOW = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
@@ -179,3 +179,17 @@ def test_a_closed_cache_leaves_the_database_alone_until_its_next_use(loader, mon
     cache.at_least("n", 1)
     assert looks.wait(10)
     cache.close()
+
+
+def test_scores_are_read_at_once_for_a_new_namespace_and_then_every_few_seconds(cache, monkeypatch):
+    reads = []
+    monkeypatch.setattr(cache, "refresh_scores", lambda: reads.append(1))
+    cache._watcher = watcher = Watcher(cache)
+    watcher._refresh()
+    watcher._refresh()
+    assert len(reads) == 1
+    cache._load = lambda namespace: Snapshot(namespace, 1, NOW, {}, {})
+    monkeypatch.setattr(cache, "refresh", lambda: None)
+    cache.current("n")
+    watcher._refresh()
+    assert len(reads) == 2
