@@ -20,6 +20,7 @@ from routing.channel_choice import PULL, channel_of
 from routing.channels import Channel, Sending
 from routing.channels.base import failed
 from routing.choice import Choice, NoChoice, ability_busy, choose
+from routing.cost import charged
 from routing.engine import trials
 from routing.engine.batches import GONE, RETRY_BUDGET, Batches, Received
 from routing.engine.lookups import Lookups, Word, lookup_of
@@ -206,7 +207,8 @@ class Trips:
 
     async def handle(self, prepared: Prepared, outcome: Outcome) -> None:
         """Put on record what follows from the outcome."""
-        now = clock.now()
+        now, sending = clock.now(), prepared.sending
+        outcome = charged(outcome, sending.instance.cost, outcome.at - sending.dispatch.sent_at)
         decision = decide(outcome, _task_facts(prepared), _route_facts(prepared), now)
         if isinstance(decision, Await):
             await self._receive(prepared, outcome)

@@ -11,6 +11,7 @@ from routing import snapshot
 from routing.breaker.counting import Call
 from routing.policy import RouteFacts, TaskFacts, attempts_of
 from routing.snapshot import Ability, CapabilityView
+from routing.snapshot.model import Price
 
 NO_RETRY = RouteFacts((), 0, None, frozenset())
 
@@ -57,6 +58,12 @@ def capability_of(attempt: AttemptFacts) -> CapabilityView | None:
         if one.agent.agent_id == attempt.agent_id and one.capability.name == attempt.capability:
             return one.capability
     return None
+
+
+def price_of(attempt: AttemptFacts, instance_id: str) -> Price | None:
+    """What a call of the instance costs, as declared now."""
+    agent = snapshot.current(attempt.namespace).agents.get(attempt.agent_id)
+    return next((one.cost for one in agent.instances if one.instance_id == instance_id), None) if agent else None
 
 
 def signing_of(attempt: AttemptFacts) -> tuple[str, str] | None:

@@ -23,9 +23,10 @@ from common.encoding import clean_text, storable
 from common.errors import NotFound, NotReady, StateConflict
 from common.json import dumps, parse, raw_fields
 from routing import endings
+from routing.cost import charged
 from routing.policy import decide
 from routing.services import moves
-from routing.services.facts import AttemptFacts, capability_of, route_facts, task_facts
+from routing.services.facts import AttemptFacts, capability_of, price_of, route_facts, task_facts
 from routing.services.fallback import Falling, instead
 from routing.services.node import here
 from routing.services.observe import Ended, observe
@@ -177,7 +178,8 @@ def _outcome(one: _Reported, body: dict[str, Any], raw: bytes, now: dt.datetime)
             message = f"The result does not fit the output schema: {problem}"
             return Outcome("FAILED", Certainty.RAN, now, received_at, code=TaskError.BAD_RESPONSE, message=message)
         usage, cost = body.get("usage") or None, body.get("cost") or None
-        return Outcome("SUCCEEDED", Certainty.RAN, now, received_at, data=data, usage=usage, cost=cost)
+        outcome = Outcome("SUCCEEDED", Certainty.RAN, now, received_at, data=data, usage=usage, cost=cost)
+        return charged(outcome, price_of(one.facts, one.instance_id), now - (one.sent_at or received_at))
     return _failure(body.get("error") or {}, now, received_at)
 
 

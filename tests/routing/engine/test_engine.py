@@ -3,6 +3,7 @@
 import asyncio
 import datetime as dt
 import time
+from decimal import Decimal
 
 import pytest
 from aiohttp import web
@@ -241,3 +242,11 @@ def test_the_room_is_never_overdrawn(engine, town):
     assert engine.claim(tasks) <= 10
     town.ended(*tasks)
     assert engine.held == 0
+
+
+def test_a_success_is_charged_by_the_declared_price(engine, town):
+    town.change(town.instance(), cost={"perCall": 0.002, "perToken": 0.001, "currency": "USD"})
+    town.agent.answer = answers(ok(b'{"status": "SUCCEEDED", "data": 1, "usage": {"tokens": 3}}'))
+    task_id = town.submit()
+    engine.claim([task_id])
+    assert parse(bytes(town.ended(task_id)[0]["result"]))["cost"] == {"amount": Decimal("0.005"), "currency": "USD"}

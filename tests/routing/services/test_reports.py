@@ -2,6 +2,7 @@
 
 import datetime as dt
 import uuid
+from decimal import Decimal
 
 import pytest
 
@@ -12,6 +13,7 @@ from registry.models import Agent, Instance
 from registry.services import evidence
 from routing.services import report, sweep
 from routing.services.receipt import Receipt, received
+from routing.snapshot.model import Price
 from routing.trip import Dispatch
 from tests.routing.services.world import World, callbacks_of, events, rows, task
 
@@ -165,3 +167,15 @@ def test_a_result_that_never_comes_speaks_against_the_instance(world: World) -> 
     accepted_202(world)
     sweep.sweep(clock.now() + dt.timedelta(seconds=31))
     assert seen_of(instance) == [(False, "TIMEOUT")]
+
+
+def test_a_reported_success_is_charged_by_the_declared_price_unless_it_says(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "price_of", lambda attempt, instance_id: Price(per_call=0.5, currency="USD"))
+    costs = []
+    for said in ({}, {"cost": {"amount": 7, "currency": "CNY"}}):
+        sent = accepted_202(world)
+        tell(sent, status="SUCCEEDED", data={}, **said)
+        costs.append(parse(bytes(task(sent.task.task_id)["result"]))["cost"])
+    assert costs == [{"amount": Decimal("0.5"), "currency": "USD"}, {"amount": 7, "currency": "CNY"}]
