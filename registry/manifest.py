@@ -74,7 +74,12 @@ def check(found: Any, agent_id: str, *, strict: bool, rules: Rules) -> Manifest:
         raise ManifestInvalid(errors)
     document = plain_numbers(found)
     schemas, problems = _schemas(found["spec"]["capabilities"])
-    problems += [*_wrong_name(document, agent_id), *_doubles(document), *_mappings(document)]
+    problems += [
+        *_wrong_name(document, agent_id),
+        *_doubles(document),
+        *_mappings(document),
+        *_adapter(document["spec"]),
+    ]
     problems += [*_addresses(document["spec"], rules.check_address), *_command(document["spec"], rules.commands)]
     if problems:
         raise ManifestInvalid(problems)
@@ -186,6 +191,24 @@ def _mappings(document: dict[str, Any]) -> Iterator[FieldError]:
             except (jmespath.exceptions.JMESPathError, RecursionError):
                 at = pointer(("spec", "capabilities", index, "responseMapping", field))
                 yield _error(at, "JMESPATH", f"{expression!r} is no JMESPath expression")
+
+
+def _adapter(spec: dict[str, Any]) -> Iterator[FieldError]:
+    for side in ("request", "response"):
+        for at, expression in _expressions((spec.get("adapter") or {}).get(side), ("spec", "adapter", side)):
+            try:
+                jmespath.compile(expression)
+            except (jmespath.exceptions.JMESPathError, RecursionError):
+                yield _error(pointer(at), "JMESPATH", f"{expression!r} is no JMESPath expression")
+
+
+def _expressions(given: Any, at: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Every text in a mapping, with where it stands."""
+    inner = given.items() if isinstance(given, dict) else enumerate(given) if isinstance(given, list) else ()
+    if isinstance(given, str):
+        yield at, given
+    for name, value in inner:
+        yield from _expressions(value, (*at, name))
 
 
 def _addresses(spec: dict[str, Any], check_address: CheckAddress) -> Iterator[FieldError]:

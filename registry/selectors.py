@@ -5,7 +5,7 @@ Rows for snapshots are plain frozen values; everything is of one namespace.
 
 import functools
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -87,6 +87,7 @@ class AgentRow:
     signing: tuple[str, str] | None
     capabilities: tuple[CapabilityRow, ...]
     instances: tuple[InstanceRow, ...]
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)  # header secrets by name, in clear
 
 
 def namespace_exists(name: str) -> bool:
@@ -110,7 +111,7 @@ def namespace_settings(namespace: str) -> dict[str, Any]:
 
 
 def agents_for_snapshot(namespace: str) -> list[AgentRow]:
-    """Every agent of the namespace with capabilities, instances and signing key, by agent id; four queries."""
+    """Every agent of the namespace with capabilities, instances, signing key and secrets, by agent id; five queries."""
     agents = {row.pk: row for row in Agent.objects.filter(namespace=namespace, deleted_at=None).order_by("agent_id")}
     own = {"agent__namespace": namespace, "agent__deleted_at": None}
     present = {**own, "left_at": None}
@@ -124,14 +125,27 @@ def agents_for_snapshot(namespace: str) -> list[AgentRow]:
         if one.agent_id in agents:  # else registered since the first query; the version says so, and all is read again
             instances.setdefault(one.agent_id, []).append(_instance_row(one, agents[one.agent_id]))
     signing = _signing_keys(namespace)
+    secrets: dict[int, dict[str, str]] = {}
+    for pk, name, value in AgentSecret.objects.filter(**own).values_list("agent_id", "name", "value"):
+        secrets.setdefault(pk, {})[name] = _clear(bytes(value))
     return [
-        _agent_row(agent, signing.get(agent.agent_id), capabilities.get(agent.pk, []), instances.get(agent.pk, []))
+        _agent_row(
+            agent,
+            signing.get(agent.agent_id),
+            capabilities.get(agent.pk, []),
+            instances.get(agent.pk, []),
+            secrets.get(agent.pk, {}),
+        )
         for agent in agents.values()
     ]
 
 
 def _agent_row(
-    agent: Agent, signing: tuple[str, str] | None, capabilities: list[CapabilityRow], instances: list[InstanceRow]
+    agent: Agent,
+    signing: tuple[str, str] | None,
+    capabilities: list[CapabilityRow],
+    instances: list[InstanceRow],
+    secrets: dict[str, str],
 ) -> AgentRow:
     return AgentRow(
         agent_id=agent.agent_id,
@@ -146,6 +160,7 @@ def _agent_row(
         signing=signing,
         capabilities=tuple(capabilities),
         instances=tuple(instances),
+        secrets=secrets,
     )
 
 

@@ -9,11 +9,13 @@ from django.conf import settings
 
 from common import clock, outbound
 from common.outbound import Answer, Outbound, OutboundError
+from routing.channels.adapter import NoFit, NoSecret, headers_of, incoming, outgoing
 from routing.channels.answers import classify
 from routing.channels.base import Sending, failed
 from routing.channels.chunks import Chunks, is_result, kept, kind_of, value_of
 from routing.channels.envelope import request_body, request_headers, url_of
 from routing.channels.polling import status_url
+from routing.snapshot.model import AdapterView
 from routing.states import Certainty, TaskError
 from routing.trip import Outcome
 
@@ -31,7 +33,11 @@ class HttpChannel:
         """Send once and read the whole answer within what is left until the attempt's deadline."""
         now = clock.now()
         url = url_of(sending.instance, sending.capability)
-        body = request_body(sending, now)
+        adapter = sending.agent.adapter
+        try:
+            body, own = _adapted(adapter, request_body(sending, now))
+        except (NoFit, NoSecret) as error:
+            return _unsendable(error, now)
         left_s = (sending.dispatch.deadline_at - now).total_seconds()
         if left_s <= 0:
             return failed(TaskError.TIMEOUT, Certainty.NOT_SENT, now, "No time was left to send it.")
@@ -40,7 +46,7 @@ class HttpChannel:
             answer = await self._out.request(
                 sending.capability.method,
                 url,
-                headers=request_headers(sending, url, body, now),
+                headers={**request_headers(sending, url, body, now), **own},
                 body=body,
                 connect_timeout_s=min(CONNECT_TIMEOUT_S, left_s),
                 total_timeout_s=left_s,
@@ -78,9 +84,31 @@ class Streamed:
         return dataclasses.replace(outcome, details={**(outcome.details or {}), **kept(self._chunks)})
 
 
+def _adapted(adapter: AdapterView | None, body: bytes) -> tuple[bytes, dict[str, str]]:
+    """The body in the agent's own form, and the headers that it wants. Raises NoFit and NoSecret."""
+    return (body, {}) if adapter is None else (outgoing(adapter, body), headers_of(adapter))
+
+
+def _unsendable(error: NoFit | NoSecret, now: dt.datetime) -> Outcome:
+    missing = isinstance(error, NoSecret)
+    message = f"The secret {error} that its headers name is not set." if missing else f"Its adapter: {error}"
+    return failed(TaskError.REJECTED, Certainty.NOT_SENT, now, message)
+
+
+def _classified(answer: Answer, sending: Sending, now: dt.datetime) -> Outcome:
+    """What the answer means, put into the form of the contract first where the agent speaks another."""
+    adapter, body = sending.agent.adapter, answer.body
+    if adapter is not None and answer.status in (200, 201, 203) and kind_of(answer.headers) is None:
+        try:
+            body = incoming(adapter, body)
+        except NoFit as error:
+            return failed(TaskError.BAD_RESPONSE, Certainty.RAN, now, f"The agent's answer does not fit: {error}")
+    return classify(answer.status, answer.headers, body, sending.capability, now)
+
+
 async def _outcome(answer: Answer, sending: Sending, url: str) -> Outcome:
-    given = (answer.status, answer.headers, answer.body, sending.capability, clock.now())
-    outcome = classify(*given) if len(answer.body) < LARGE else await asyncio.to_thread(classify, *given)
+    given = (answer, sending, clock.now())
+    outcome = _classified(*given) if len(answer.body) < LARGE else await asyncio.to_thread(_classified, *given)
     timings = {
         "poolWaitMs": 0,
         "connectMs": round(answer.connect_ms),

@@ -17,6 +17,7 @@ from routing.models import Candidate, Route
 from routing.snapshot import scores
 from routing.snapshot.model import (
     Ability,
+    AdapterView,
     AgentView,
     CandidateView,
     CapabilityView,
@@ -40,7 +41,7 @@ Declared = dict[str, dict[str, CapabilityView]]  # agent id → name → capabil
 
 
 def load(namespace: str) -> Snapshot:
-    """Read a namespace in seven queries; one that does not exist is empty and has version 0."""
+    """Read a namespace in eight queries; one that does not exist is empty and has version 0."""
     # The version first: rows that change meanwhile are then newer than it says, and the next poll reads again.
     version = selectors.namespace_version(namespace)
     rows = selectors.agents_for_snapshot(namespace)
@@ -119,7 +120,16 @@ def agent_view(row: AgentRow) -> AgentView:
         channels=tuple(row.spec.get("channels") or ("http",)),
         instances=tuple(instance_view(one, most, price) for one in row.instances),
         signing=row.signing,
+        adapter=adapter_view(row),
     )
+
+
+def adapter_view(row: AgentRow) -> AdapterView | None:
+    given = row.spec.get("adapter") or {}
+    if not any(given.get(name) for name in ("preset", "request", "response", "headers")):
+        return None
+    headers = tuple((given.get("headers") or {}).items())
+    return AdapterView(given.get("preset"), given.get("request"), given.get("response"), headers, row.secrets)
 
 
 def price_of(declared: dict[str, Any] | None) -> Price | None:

@@ -111,6 +111,18 @@ class CapabilityView:
 
 
 @dataclass(frozen=True, slots=True)
+class AdapterView:
+    """How the requests and answers of an agent that speaks something else are rewritten; `headers` may name `secrets`
+    (in clear) as ${secret:name}."""
+
+    preset: str | None = None
+    request: Any = None
+    response: Any = None
+    headers: tuple[tuple[str, str], ...] = ()
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class AgentView:
     """An agent with all its instances, whatever their state; `signing` is (access key, secret key)."""
 
@@ -128,6 +140,7 @@ class AgentView:
     channels: tuple[str, ...] = ("http",)
     instances: tuple[InstanceView, ...] = ()
     signing: tuple[str, str] | None = None
+    adapter: AdapterView | None = None
 
 
 @dataclass(frozen=True, slots=True)

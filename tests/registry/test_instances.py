@@ -271,8 +271,8 @@ def test_secrets_can_be_set_and_never_read(running, namespace):
     assert b"s3cret" not in running("GET", AGENT).content
 
 
-def test_a_snapshot_takes_four_queries(running, namespace, django_assert_num_queries):
-    with django_assert_num_queries(4):
+def test_a_snapshot_takes_five_queries(running, namespace, django_assert_num_queries):
+    with django_assert_num_queries(5):
         (one,) = selectors.agents_for_snapshot(namespace)
     assert one.signing is not None
     assert [c.name for c in one.capabilities] == ["work"]
