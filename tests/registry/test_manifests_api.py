@@ -92,6 +92,8 @@ def test_yaml_words_are_text_where_text_is_due(agent, version):
         (("spec", "capabilities"), [], "/spec/capabilities"),
         (("spec", "capabilities"), [{"name": "a"}, {"name": "a"}], "/spec/capabilities/1/name"),
         (("spec", "capabilities"), [{"name": "a", "responseMapping": {"b": "c["}}], "/spec/capabilities/0/responseMapping/b"),
+        (("spec", "adapter"), {"request": {"q": ["payload", "c["]}}, "/spec/adapter/request/q/1"),
+        (("spec", "adapter"), {"response": "c["}, "/spec/adapter/response"),
     ],
 )  # fmt: skip
 def test_a_wrong_field_is_named_and_nothing_is_registered(agent, manifest, at, value, pointer):
