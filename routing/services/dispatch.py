@@ -1,5 +1,6 @@
 """The last word before anything is sent: the attempt is on record, and the task was still ours."""
 
+import datetime as dt
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from routing.services.batches import in_halves
 from routing.services.node import here
 from routing.trip import Dispatch
 
+_MILLISECOND = dt.timedelta(milliseconds=1)
 _COLUMNS = {
     "id": "uuid", "number": "int", "key": "uuid", "namespace": "text", "agent_id": "text", "instance_id": "text",
     "capability": "text", "channel": "text", "decision": "text", "deadline_at": "timestamptz",
@@ -74,5 +76,11 @@ def _row(one: Dispatch) -> tuple[Any, ...]:
     return (
         one.task.task_id, one.number, one.attempt_key, one.task.namespace, one.agent_id, one.instance_id,
         one.capability, one.channel, dumps(one.decision).decode(), one.deadline_at, one.routed_at, one.sent_at,
-        dumps(one.timings).decode(), dumps({"channel": one.channel}).decode(),
+        dumps(one.timings).decode(), _detail(one),
     )  # fmt: skip
+
+
+def _detail(one: Dispatch) -> str:
+    """What its event says: how it is sent, and what is left of its time."""
+    left_ms = (one.task.deadline_at - one.sent_at) // _MILLISECOND
+    return dumps({"channel": one.channel, "budgetMs": max(0, left_ms)}).decode()

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from django.db import DatabaseError, InterfaceError
 
+from common.json import dumps
 from registry.selectors import components_down
 from routing import snapshot
 from routing.fallback import CACHED, NO_PLAN, PARTIAL, STATIC, Plan, Step, dependencies_named, independent, plan_of
@@ -103,8 +104,8 @@ class _Fall:
             if step.kind == STATIC:
                 return self._degrade(step.kind, step.value)
             if step.kind == PARTIAL:
-                if self._outcome is not None and self._outcome.kind == "FAILED" and self._outcome.data is not None:
-                    return self._degrade(step.kind, self._outcome.data)
+                if (part := self._part()) is not None:
+                    return self._degrade(step.kind, dumps(part))
             elif step.kind == CACHED:
                 since = self._now - dt.timedelta(milliseconds=self._plan.cached_ms)
                 task = self._task
@@ -113,6 +114,14 @@ class _Fall:
             elif self._may_substitute(step):
                 return self._substitute(number, step)
         return _end(self._cause)
+
+    def _part(self) -> Any:
+        """What was kept of an answer that broke off: the last attempt's, else that of the task's own ability."""
+        details = self._outcome.details if self._outcome else None
+        for kept in (details or {}, self._cause["details"] or {}):
+            if kept.get("partial") is not None:
+                return kept["partial"]
+        return None
 
     def _degrade(self, kind: str, data: bytes, **more: Any) -> Degrade:
         by = {"kind": kind, "ability": self._task.ability, "agentId": None, **more}

@@ -13,6 +13,7 @@ from registry.services.changes import touch
 from routing.models import Candidate, Route
 from tests.routing.engine.test_breaker import run, submit
 from tests.routing.engine.test_engine import answers, ok
+from tests.routing.engine.test_streams import stream
 from tests.routing.services.world import rows
 
 ONCE = {"maxAttempts": 1}
@@ -184,3 +185,29 @@ def test_what_may_have_had_its_effect_is_not_done_again_by_a_substitute(engine, 
     town.agent.answer = answers(ok(b"{}", 504))
     row = run(engine, town, retry=ONCE, fallback={"substitutes": ["other"]})
     assert (row["error_code"], len(other.received)) == ("TIMEOUT", 0)
+
+
+def test_the_part_that_came_of_a_stream_that_broke_off_is_better_than_nothing(engine, town):
+    town.agent.answer = stream(b'{"t":1}\n{"t":2}\n')
+    row = run(engine, town, retry=ONCE, fallback={"partial": True})
+    assert told(row)[:2] == ("SUCCEEDED", [{"t": 1}, {"t": 2}])
+    assert result(row)["degradedBy"]["kind"] == "partial"
+
+
+def test_where_nothing_was_kept_there_is_no_part(engine, failing):
+    assert run(engine, failing, retry=ONCE, fallback={"partial": True})["error_code"] == "INTERNAL_ERROR"
+
+
+def test_a_substitute_on_the_call_path_is_a_loop_too(engine, failing):
+    other = stand_in(failing)
+    task_id = failing.submit(retry=ONCE, fallback={"substitutes": ["other"]})
+    rows_changed(task_id, ["other", "other"])
+    engine.claim([task_id])
+    [row] = failing.ended(task_id)
+    assert (row["error_code"], len(other.received)) == ("INTERNAL_ERROR", 0)
+
+
+def rows_changed(task_id, path):
+    from routing.models import Task
+
+    Task.objects.filter(id=task_id).update(call_path=path)
