@@ -35,6 +35,7 @@ class Leases:
         self._ended: deque[Slot] = deque()  # not held any more, and Redis does not know it yet
         self._ours: Counter[Place] = Counter()  # held or ended
         self._is_away = False
+        self._has_lost_kept = False  # an attempt that nobody renews began to be one while Redis was away
         self._renewed_at = time.monotonic()
 
     def take(self, asked: Sequence[Slot]) -> list[str]:
@@ -74,6 +75,7 @@ class Leases:
             try:
                 self._tell(slots.hold(mine))
             except RedisAway:
+                self._has_lost_kept = True
                 self._went_away()
 
     def give_back(self, kept: Sequence[Slot]) -> None:
@@ -111,7 +113,7 @@ class Leases:
                 self._went_away()
 
     def tick(self) -> None:
-        """Each second: what is due of renewing, giving back and asking; after an outage everything at once."""
+        """Each second: what is due of renewing, giving back and asking; after an outage all that is held."""
         try:
             if self._is_away:
                 self._recover()
@@ -124,7 +126,9 @@ class Leases:
 
     def _recover(self) -> None:
         self._renew()
-        self._mend()
+        if self._has_lost_kept:
+            self._mend()
+            self._has_lost_kept = False
         self._is_away = False
         log.info("slots are shared again")
 
