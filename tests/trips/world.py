@@ -104,6 +104,8 @@ class Outside:
         self.calls: list[dict[str, Any]] = []
         self.callbacks: list[dict[str, Any]] = []
         self.delay_s = 0.0
+        self.running, self.most_running = 0, 0
+        self._counting = threading.Lock()
         outside = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -119,7 +121,9 @@ class Outside:
                     self._answer({})
                 else:
                     outside.calls.append(body)
+                    outside.count(1)
                     time.sleep(outside.delay_s)
+                    outside.count(-1)
                     self._answer({"status": "SUCCEEDED", "data": {"echo": body["payload"]}})
 
             def _answer(self, document: Any) -> None:
@@ -141,6 +145,11 @@ class Outside:
         self.server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def count(self, more: int) -> None:
+        with self._counting:
+            self.running += more
+            self.most_running = max(self.most_running, self.running)
 
     def calls_of(self, task_id: str) -> list[dict[str, Any]]:
         return [call for call in self.calls if call["taskId"] == task_id]
