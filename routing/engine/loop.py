@@ -119,7 +119,8 @@ class Engine:
             self._backlog = True
         got = 0
         try:
-            tasks = claim(ids, self.boot_id, reserved, clock.now(), full=self._slots.full())
+            refuses = self._slots.refuses if self._slots.full() else None
+            tasks = claim(ids, self.boot_id, reserved, clock.now(), refuses=refuses)
             got = len(tasks)
             _refresh(tasks)
             self._on_loop(lambda: self._begin(tasks))

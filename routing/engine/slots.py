@@ -1,12 +1,14 @@
 """Tasks that only wait for a busy instance wait here, in memory, for the next free slot: a poll would leave it idle."""
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 
+from routing.engine.line import Line, Turn
 from routing.loads import Key, Loads
 
-LIMIT = 100  # waiting tasks an ability; the others wait in the database, where priorities and fairness are kept
+LIMIT = 100  # waiting tasks an ability; the others wait in the database
+STRETCH = 4  # so many times that, where clients that have nothing in line yet come to it
+NORMAL: Turn = (1, "")
 
 AbilityKey = tuple[str, str]  # namespace, ability
 Places = Sequence[Key]  # an instance's and an ability's
@@ -18,7 +20,7 @@ class Slots:
     def __init__(self, loads: Loads, limit: int = LIMIT):
         self.loads = loads
         self._limit = limit
-        self._waiting: dict[AbilityKey, deque[asyncio.Future[bool]]] = {}
+        self._waiting: dict[AbilityKey, Line] = {}
         self._agents: dict[AbilityKey, frozenset[str]] = {}
         self._passed_over: set[AbilityKey] = set()
         self.awaited, self.released = asyncio.Event(), asyncio.Event()  # for whoever does something about it
@@ -55,13 +57,22 @@ class Slots:
     def _wake(self, counts: dict[AbilityKey, int]) -> None:
         for ability, count in counts.items():
             for _ in range(count):
-                _wake_first(self._waiting[ability])
+                self._waiting[ability].wake_first()
 
-    def is_full(self, ability: AbilityKey) -> bool:
-        return len(self._waiting.get(ability, ())) >= self._limit
+    def is_full(self, ability: AbilityKey, turn: Turn | None = None) -> bool:
+        """Whether the line takes no more, of anybody or in this turn: those of lower priority do not count then, and a
+        client that has nothing in it yet may still come."""
+        line = self._waiting.get(ability)
+        if line is None or turn is None:
+            return line is not None and len(line) >= self._limit
+        return line.before(turn[0]) >= self._limit and (line.has(turn) or len(line) >= STRETCH * self._limit)
+
+    def refuses(self, priority: int, namespace: str, ability: str, client: str) -> bool:
+        """Whether no further task of this lane should be claimed just now; any thread may ask."""
+        return self.is_full((namespace, ability), (priority, client))
 
     def full(self) -> frozenset[AbilityKey]:
-        """Abilities of which no further task should be claimed just now; any thread may ask."""
+        """Abilities of which most lanes should not be claimed for just now; any thread may ask."""
         full = frozenset(ability for ability in list(self._waiting) if self.is_full(ability))
         self._passed_over |= full
         return full
@@ -73,27 +84,18 @@ class Slots:
             return True
         return False
 
-    async def wait(self, ability: AbilityKey, agents: frozenset[str], seconds: float) -> bool:
+    async def wait(self, ability: AbilityKey, agents: frozenset[str], seconds: float, turn: Turn = NORMAL) -> bool:
         """Whether a slot of one of the agents came free within the time; it may be gone again by then."""
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        waiting = self._waiting.setdefault(ability, deque())
+        waiting = self._waiting.setdefault(ability, Line())
         self._agents[ability] = agents
-        waiting.append(future)
+        waiting.add(turn, future)
         self.awaited.set()
         try:
             return await asyncio.wait_for(future, seconds)
         except TimeoutError:
             return False
         finally:
-            if future in waiting:
-                waiting.remove(future)
+            waiting.remove(turn, future)
             if not waiting and self._waiting.get(ability) is waiting:
                 del self._waiting[ability], self._agents[ability]
-
-
-def _wake_first(waiting: deque[asyncio.Future[bool]]) -> None:
-    while waiting:
-        future = waiting.popleft()
-        if not future.done():
-            future.set_result(True)
-            return

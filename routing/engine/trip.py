@@ -259,7 +259,7 @@ class Trips:
 
     async def _choose(self, task: Claimed, request: Request) -> tuple[Ability | None, Choice | NoChoice]:
         """Choose and take a slot; where all are busy, wait a moment for the next one that comes free."""
-        key = (task.namespace, task.serving)
+        key, turn = (task.namespace, task.serving), (task.priority, task.client)
         while True:
             ability = _serving(task)
             left_ms = (task.deadline_at - clock.now()) // _MILLISECOND
@@ -269,10 +269,10 @@ class Trips:
             if isinstance(choice, Choice):
                 self._slots.acquire(_places(task, choice))
                 return ability, choice
-            if ability is None or not choice.busy or self._slots.is_full(key):
+            if ability is None or not choice.busy or self._slots.is_full(key, turn):
                 return ability, choice
             agents = frozenset(c.agent.agent_id for c in ability.candidates)
-            if not await self._slots.wait(key, agents, SLOT_WAIT_S):
+            if not await self._slots.wait(key, agents, SLOT_WAIT_S, turn):
                 return ability, choice
 
     async def _nobody(self, task: Claimed, ability: Ability | None, choice: NoChoice) -> None:

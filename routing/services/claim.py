@@ -3,7 +3,7 @@
 import datetime as dt
 import uuid
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -66,18 +66,17 @@ def claim(
     room: int,
     now: dt.datetime,
     *,
-    full: Collection[tuple[str, str]] = (),
+    refuses: lanes.Refuses | None = None,
 ) -> list[Claimed]:
     """At most `room` due tasks that this worker holds from now on, of `ids` or, with None, of whatever is due.
 
     Without ids: high priority first, within a priority an equal share for each (namespace, ability, client), within
-    that the longest due. `full` are (namespace, ability) pairs that can take nothing more just now. Tasks past their
-    deadline are left to the sweep.
+    that the longest due. Lanes that it `refuses` are passed over. Tasks past their deadline are left to the sweep.
     """
     if room <= 0:
         return []
     if ids is None:
-        return _claim_due(boot_id, room, now, frozenset(full))
+        return _claim_due(boot_id, room, now, refuses)
     return _claim_nudged(list(ids), boot_id, room, now)
 
 
@@ -90,14 +89,14 @@ def _claim_nudged(ids: list[uuid.UUID], boot_id: uuid.UUID, room: int, now: dt.d
         return _take_again(_CLAIM_AGAIN, values)
 
 
-def _claim_due(boot_id: uuid.UUID, room: int, now: dt.datetime, full: frozenset[tuple[str, str]]) -> list[Claimed]:
+def _claim_due(boot_id: uuid.UUID, room: int, now: dt.datetime, refuses: lanes.Refuses | None) -> list[Claimed]:
     claimed: list[Claimed] = []
     if not _any_due(now):
         return claimed
     for priority in (0, 1, 2):
         for _ in range(_ROUNDS):
             left = room - len(claimed)
-            found = lanes.due(priority, now, min(_DEPTH, left), full) if left else []
+            found = lanes.due(priority, now, min(_DEPTH, left), refuses) if left else []
             got = _take_lanes(found, priority, boot_id, left, now) if found else []
             claimed += got
             if not got:

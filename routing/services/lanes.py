@@ -5,7 +5,7 @@ of a single row (docs/decisions/0001-tables.md).
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from common.database import hot_cursor, robust
@@ -54,16 +54,18 @@ class Line:
     client: str
 
 
+Refuses = Callable[[int, str, str, str], bool]  # priority, namespace, ability, client
+
 _START = Lane("", "", "")
 _turns: dict[int, Lane] = {}  # by priority: the lane that was served last in this process
 
 
-def due(priority: int, now: dt.datetime, depth: int, full: frozenset[tuple[str, str]] = frozenset()) -> list[Lane]:
+def due(priority: int, now: dt.datetime, depth: int, refuses: Refuses | None = None) -> list[Lane]:
     """At most `depth` lanes of this priority with due work, beginning after the one that was served last here."""
     start = _turns.get(priority, _START)
-    found, last = _look(priority, now, start, full)
+    found, last = _look(priority, now, start, refuses)
     if len(found) < depth and start != _START:
-        more, _ = _look(priority, now, _START, full)
+        more, _ = _look(priority, now, _START, refuses)
         found += [lane for lane in more if lane <= start and lane not in found]
     found = found[:depth]
     _turns[priority] = found[-1] if found else last
@@ -71,7 +73,7 @@ def due(priority: int, now: dt.datetime, depth: int, full: frozenset[tuple[str, 
 
 
 @robust
-def _look(priority: int, now: dt.datetime, after: Lane, full: frozenset[tuple[str, str]]) -> tuple[list[Lane], Lane]:
+def _look(priority: int, now: dt.datetime, after: Lane, refuses: Refuses | None) -> tuple[list[Lane], Lane]:
     """The due lanes after `after`, and the last one looked at (the start when the end was reached)."""
     values = {
         "priority": priority, "now": now, "steps": _STEPS,
@@ -79,7 +81,7 @@ def _look(priority: int, now: dt.datetime, after: Lane, full: frozenset[tuple[st
     }  # fmt: skip
     with hot_cursor() as cursor:
         rows = cursor.execute(_SCAN, values, prepare=True).fetchall()
-    found = [Lane(*row[:3]) for row in rows if row[3] and (row[0], row[1]) not in full]
+    found = [Lane(*row[:3]) for row in rows if row[3] and not (refuses and refuses(priority, *row[:3]))]
     return found, Lane(*rows[-1][:3]) if len(rows) == _STEPS else _START
 
 

@@ -46,7 +46,9 @@ def test_what_is_not_due_yet_is_passed_over(world: World) -> None:
     assert [one.task_id for one in claim(None, world.boot, 10, clock.now())] == [task_id]
 
 
-def test_full_abilities_are_left_alone(world: World) -> None:
+def test_refused_lanes_are_left_alone(world: World) -> None:
     world.accept()
-    assert claim(None, world.boot, 10, clock.now(), full=[(world.namespace, "echo")]) == []
+    other = world.accept(client="other").task_id
+    refuses = lambda priority, namespace, ability, client: client == "shop"  # noqa: E731
+    assert [one.task_id for one in claim(None, world.boot, 10, clock.now(), refuses=refuses)] == [other]
     assert len(claim(None, world.boot, 10, clock.now() + dt.timedelta(seconds=1))) == 1

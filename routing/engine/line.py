@@ -1,0 +1,62 @@
+"""Who waits for an ability's next free slot: high priority first, and within a priority one client after the other."""
+
+import asyncio
+from collections import OrderedDict, deque
+
+PRIORITIES = 3
+
+Turn = tuple[int, str]  # priority (0 = high) and client
+Waiter = asyncio.Future[bool]
+
+
+class Line:
+    """The waiting tasks of one ability. Changed on the event loop only; any thread may ask how long it is."""
+
+    def __init__(self) -> None:
+        self._turns: tuple[OrderedDict[str, deque[Waiter]], ...] = tuple(OrderedDict() for _ in range(PRIORITIES))
+        self._counts = [0] * PRIORITIES
+
+    def __len__(self) -> int:
+        return sum(self._counts)
+
+    def before(self, priority: int) -> int:
+        """How many of this priority or a higher one wait."""
+        return sum(self._counts[: priority + 1])
+
+    def has(self, turn: Turn) -> bool:
+        """Whether this client waits with this priority."""
+        priority, client = turn
+        return client in self._turns[priority]
+
+    def add(self, turn: Turn, waiter: Waiter) -> None:
+        priority, client = turn
+        self._turns[priority].setdefault(client, deque()).append(waiter)
+        self._counts[priority] += 1
+
+    def remove(self, turn: Turn, waiter: Waiter) -> None:
+        """Take it out, if it is still there."""
+        priority, client = turn
+        queue = self._turns[priority].get(client)
+        if queue and waiter in queue:
+            queue.remove(waiter)
+            self._counts[priority] -= 1
+            if not queue:
+                del self._turns[priority][client]
+
+    def wake_first(self) -> None:
+        """Wake whose turn it is; its client is the last to have the next one."""
+        while waiter := self._next():
+            if not waiter.done():
+                waiter.set_result(True)
+                return
+
+    def _next(self) -> Waiter | None:
+        for priority, turns in enumerate(self._turns):
+            if turns:
+                client, queue = turns.popitem(last=False)
+                waiter = queue.popleft()
+                self._counts[priority] -= 1
+                if queue:
+                    turns[client] = queue
+                return waiter
+        return None

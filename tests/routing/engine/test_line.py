@@ -1,0 +1,97 @@
+"""Whose turn it is at an ability's next free slot."""
+
+import asyncio
+
+import pytest
+
+from routing.engine.slots import Slots
+from routing.loads import Loads
+
+ECHO, PLACE = ("n", "echo"), ("n", "a", "i1")
+HIGH, NORMAL, LOW = 0, 1, 2
+
+
+@pytest.fixture(autouse=True)
+def _committed():
+    """No database here."""
+
+
+async def line_up(slots, *turns):
+    """Tasks in line, in this order; the list fills as they are woken."""
+    woken = []
+
+    async def one(number, turn):
+        if await slots.wait(ECHO, frozenset({"a"}), 5.0, turn):
+            woken.append(number)
+
+    tasks = [asyncio.ensure_future(one(number, turn)) for number, turn in enumerate(turns)]
+    await asyncio.sleep(0)
+    return woken, tasks
+
+
+async def free(slots, times):
+    for _ in range(times):
+        slots.acquire([PLACE])
+        slots.release([PLACE])
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+def order(*turns):
+    async def main():
+        slots = Slots(Loads())
+        woken, tasks = await line_up(slots, *turns)
+        await free(slots, len(turns))
+        await asyncio.gather(*tasks)
+        return woken
+
+    return asyncio.run(main())
+
+
+def test_high_priority_is_woken_first_and_low_last():
+    assert order((LOW, "a"), (LOW, "b"), (NORMAL, "a"), (HIGH, "a")) == [3, 2, 0, 1]
+
+
+def test_a_single_task_waits_for_one_of_another_clients_many():
+    assert order(*[(NORMAL, "flood")] * 20, (NORMAL, "single")).index(20) == 1
+
+
+def test_clients_take_turns_each_in_its_own_order():
+    assert order((NORMAL, "a"), (NORMAL, "a"), (NORMAL, "b"), (NORMAL, "b")) == [0, 2, 1, 3]
+
+
+def test_a_line_full_of_low_takes_high_ones_and_clients_that_are_not_in_it_yet():
+    async def main():
+        slots = Slots(Loads(), limit=3)
+        _, tasks = await line_up(slots, *[(LOW, "flood")] * 3)
+        full = [slots.is_full(ECHO, turn) for turn in ((LOW, "flood"), (HIGH, "flood"), (LOW, "single"))]
+        for task in tasks:
+            task.cancel()
+        return full
+
+    assert asyncio.run(main()) == [True, False, False]
+
+
+def test_even_clients_that_are_new_to_it_do_not_make_a_line_endless():
+    async def main():
+        slots = Slots(Loads(), limit=3)
+        _, tasks = await line_up(slots, *[(LOW, f"c{number}") for number in range(12)])
+        full = slots.refuses(LOW, *ECHO, "single")
+        for task in tasks:
+            task.cancel()
+        return full
+
+    assert asyncio.run(main()) is True
+
+
+def test_who_gives_up_leaves_the_line():
+    async def main():
+        slots = Slots(Loads())
+        woken, tasks = await line_up(slots, (HIGH, "a"), (HIGH, "b"))
+        tasks[0].cancel()
+        await asyncio.sleep(0)
+        await free(slots, 1)
+        assert not slots.is_awaited()
+        return woken
+
+    assert asyncio.run(main()) == [1]
