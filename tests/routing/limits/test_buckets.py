@@ -97,7 +97,12 @@ def test_without_limits_there_is_no_round_trip(monkeypatch: pytest.MonkeyPatch):
 def test_all_buckets_of_a_batch_take_one_round_trip(monkeypatch: pytest.MonkeyPatch):
     take([[a_bucket()]])
     calls, call = [], redis.call
-    monkeypatch.setattr(redis, "call", lambda work: calls.append(1) or call(work))
+
+    def counted(work):
+        calls.append(work)
+        return call(work)
+
+    monkeypatch.setattr(redis, "call", counted)
     take([[a_bucket(name=f"b{number}"), a_bucket(name="shared")] for number in range(50)])
     assert len(calls) == 1
 
