@@ -61,7 +61,15 @@ _RESULT = _shape(
         "status": STRING,
         "data": {},
         "degraded": {"type": "boolean"},
-        "degradedBy": {},
+        "degradedBy": {
+            "type": ["object", "null"],
+            "properties": {
+                "kind": {"enum": ["substitute", "cached", "static", "partial"]},
+                "ability": STRING,
+                "agentId": {"type": ["string", "null"]},
+                "at": {"type": "string", "format": "date-time"},
+            },
+        },
         "agent": _shape({"agentId": STRING, "version": STRING, "instanceId": STRING}),
         "usage": OBJECT,
         "cost": {"type": ["object", "null"]},

@@ -26,9 +26,9 @@ def _quick_looks(monkeypatch):
     monkeypatch.setattr("routing.engine.trip.LONGEST_LOOK_S", 0.2)
 
 
-def route(town, open_ms=600, **breaker_figures):
+def route(town, open_ms=600, retry=None, **breaker_figures):
     with transaction.atomic():
-        settings = {"breaker": {"openMs": open_ms, **breaker_figures}}
+        settings = {"breaker": {"openMs": open_ms, **breaker_figures}, "retry": retry or {}}
         made = Route.objects.create(namespace_id=town.namespace, ability="echo", settings=settings)
         Candidate.objects.create(route=made, agent_id="worker")
         touch(town.namespace)
@@ -158,3 +158,14 @@ def test_whoever_does_not_wait_is_told_that_the_breaker_is_open(engine, town):
     town.agent.answer = answers(ok(b"{}", 500))
     fail(engine, town)
     assert run(engine, town)["error_code"] == "BREAKER_OPEN"
+
+
+def test_hits_are_the_attempts_that_were_configured_whatever_the_instances(engine, town, serve):
+    route(town, retry={"maxAttempts": 3, "backoffMs": 1, "jitterMs": 0})
+    other = serve(answers(ok(b"{}", 503)))
+    second_instance(town, other.url)
+    town.agent.answer = answers(ok(b"{}", 503))
+    row = run(engine, town)
+    attempts = [one["code"] for one in journey(row["id"], clock.now())["attempts"]]
+    assert (row["attempts"], attempts) == (3, ["SERVICE_UNAVAILABLE"] * 3)
+    assert len(town.agent.received) + len(other.received) == 3
