@@ -45,7 +45,7 @@ class LocalServer:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
 
-    def wait_for(self, count: int, seconds: float = 10.0) -> list[Received]:
+    def wait_for(self, count: int, seconds: float = 30.0) -> list[Received]:
         """The requests so far, once there are `count`."""
         wait_until(lambda: len(self.received) >= count, seconds)
         return self.received
@@ -79,7 +79,7 @@ class LocalServer:
         return await self.answer(received)
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 30.0) -> None:
     """Return as soon as the condition holds; fails after `seconds`."""
     end = time.monotonic() + seconds
     while not condition():

@@ -170,7 +170,7 @@ def test_a_busy_instance_is_never_given_more_than_its_share(engine, town):
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
         running -= 1
         return web.json_response({})
 
@@ -181,7 +181,7 @@ def test_a_busy_instance_is_never_given_more_than_its_share(engine, town):
     engine.claim(tasks)
     town.ended(*tasks)
     assert most == 4
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10  # by polls alone it would take 15 s
 
 
 def test_a_cancelled_task_is_not_sent(engine, town):
@@ -241,7 +241,7 @@ def test_the_room_is_never_overdrawn(engine, town):
     tasks = [town.submit() for _ in range(40)]
     assert engine.claim(tasks) <= 10
     town.ended(*tasks)
-    assert engine.held == 0
+    wait_until(lambda: engine.held == 0)
 
 
 def test_a_success_is_charged_by_the_declared_price(engine, town):

@@ -74,7 +74,7 @@ class Town:
         request = parse(dumps({"target": {"ability": "echo"}, "payload": payload, **fields}))
         return accepting.accept(principal, self.namespace, request, traceparent=None, now=clock.now()).task_id
 
-    def ended(self, *task_ids: uuid.UUID, seconds: float = 15.0) -> list[dict[str, Any]]:
+    def ended(self, *task_ids: uuid.UUID, seconds: float = 60.0) -> list[dict[str, Any]]:
         """The tasks' rows once all have ended."""
 
         def all_ended() -> bool:
