@@ -25,7 +25,7 @@ from routing.trip import Claimed, Dispatch, GiveUp, Retry, Settlement, Succeed
 from tests.routing.services.world import World, answered, callbacks_of, failed, rows, task
 
 BOOTS = [uuid.uuid4(), uuid.uuid4()]
-STAYS = frozenset({"WAITING", "FALLBACK", "PROGRESS", "LATE_RESULT"})
+STAYS = frozenset({"WAITING", "WORKER_LOST", "FALLBACK", "PROGRESS", "LATE_RESULT"})
 CALLBACK = {"type": "http", "url": "https://shop.example/cb"}
 boots = st.sampled_from(BOOTS)
 known = st.integers(0, 9)
