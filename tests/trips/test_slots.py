@@ -7,7 +7,7 @@ import pytest
 
 from tests.trips.world import World, until
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 
 LOOK_AGAIN_S = 5.0  # a task that waits for a slot in the database looks again within so long
 
