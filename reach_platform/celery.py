@@ -10,6 +10,8 @@ from celery.platforms import SecurityWarning
 from celery.signals import setup_logging, task_postrun, task_prerun
 from kombu import Exchange, Queue
 
+from reach_platform import broker
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reach_platform.settings")
 
 QUEUES = ("dispatch", "callbacks", "probes", "upkeep")
@@ -42,6 +44,7 @@ BEAT_JOBS = {
 # Root is warned about because pickled messages could run code; ours are JSON and nothing else is accepted.
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
+broker.install()
 app = Celery("reach")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 # Named exchanges: queues that share the default one would each get every message.

@@ -2,10 +2,12 @@ import os
 import signal
 import sys
 import time
+import uuid
 
 import pytest
 from celery.fixups.django import DjangoWorkerFixup
 from django.db import OperationalError, connection
+from kombu import Exchange, Queue
 from kombu.exceptions import OperationalError as BrokerError
 
 from reach_platform.celery import BEAT_JOBS, QUEUES, app, drop_broken_connections
@@ -51,6 +53,22 @@ def test_a_broken_database_connection_does_not(transactional_db):
 
 def test_a_nudge_needs_no_acknowledgement_and_other_jobs_do():
     assert {name for name in QUEUES if app.amqp.queues[name].no_ack} == {"dispatch"}
+
+
+@pytest.mark.parametrize(("needs", "acknowledged"), [(True, 1), (False, 0)])
+def test_only_what_needs_it_is_acknowledged_in_redis(monkeypatch, needs, acknowledged):
+    said = []
+    name = f"acks-{uuid.uuid4().hex}"
+    with app.connection_for_read() as broker, broker.channel() as channel:
+        queue = Queue(name, Exchange(name), routing_key=name, no_ack=not needs, auto_delete=True)(channel)
+        queue.declare()
+        app.amqp.Producer(channel).publish({"x": 1}, exchange=name, routing_key=name)
+        message = queue.get(no_ack=not needs)
+        remove = channel.qos._remove_from_indices
+        monkeypatch.setattr(channel.qos, "_remove_from_indices", lambda tag: said.append(tag) or remove(tag))
+        message.ack()
+        queue.delete()
+    assert len(said) == acknowledged
 
 
 def test_a_worker_carries_the_dispatch_engine():
