@@ -31,6 +31,8 @@ from registry.services.heartbeats import Heard, Said, heartbeats
 log = logging.getLogger(__name__)
 
 LIMIT = 200  # heartbeats in a batch
+GATHER_S = 0.003  # after a batch, for each heartbeat that it held: under load fewer, larger ones
+LONGEST_GATHER_S = 0.015
 WORK = ("agent:register", "agent:work")
 _NAME = rb"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"  # names with other characters are the view's
 _PATH = re.compile(rb"/v1/agents/(%s)/instances/(%s)/heartbeat" % (_NAME, _NAME))
@@ -87,6 +89,7 @@ class HeartbeatLane:
                 for (_, future), answer in zip(batch, made, strict=True):
                     if not future.done():
                         future.set_result(answer)
+                await asyncio.sleep(min(GATHER_S * len(batch), LONGEST_GATHER_S))
         finally:
             self._running = None
 
