@@ -8,11 +8,10 @@ from rest_framework.response import Response
 
 from common.clock import now, rfc3339
 from common.errors import BadRequest
-from common.ids import parse_id
 from insight.alerts.words import message_of
 from insight.models import Alert
 from insight.services import alerts
-from registry.api.pages import cursor_of, page
+from registry.api.pages import cursor_of, id_of, page
 from registry.api.parsing import choice_of, limit_of, text_parameter
 from registry.api.view import OBJECT, STRING, TIME, RegistryView, answer, described, listing
 from registry.permissions import namespace_of
@@ -45,7 +44,7 @@ class Alerts(RegistryView):
             rows = rows.filter(ended_at__isnull=state == "open")
         if kind:
             rows = rows.filter(kind=kind)
-        if before := _before(request):
+        if before := id_of(cursor_of(request)):
             rows = rows.filter(pk__lt=before)
         return Response(page(rows[: limit + 1], limit, lambda row: row.pk, document))
 
@@ -85,11 +84,3 @@ def document(row: Alert) -> dict[str, Any]:
         "ackedAt": rfc3339(row.acked_at),
         "ackedBy": row.acked_by or None,
     }
-
-
-def _before(request: Request) -> uuid.UUID | None:
-    cursor = cursor_of(request)
-    found = parse_id(cursor)
-    if cursor is not None and found is None:
-        raise BadRequest("cursor is not one that was given out here")
-    return found

@@ -9,9 +9,8 @@ from rest_framework.response import Response
 from common import json
 from common.clock import now, rfc3339
 from common.errors import BadRequest
-from common.ids import parse_id
 from registry import bodies, queries
-from registry.api.pages import cursor_of, page
+from registry.api.pages import cursor_of, id_of, page
 from registry.api.parsing import json_object, limit_of, text_parameter
 from registry.api.view import OBJECT, STRING, TIME, RegistryView, answer, described, listing
 from registry.hooks.messages import message_id
@@ -52,7 +51,7 @@ class Hooks(RegistryView):
     def get(self, request: Request) -> Response:
         limit = limit_of(request)
         rows = queries.hooks(
-            namespace_of(request), agent_id=text_parameter(request, "agentId"), before=_before(request)
+            namespace_of(request), agent_id=text_parameter(request, "agentId"), before=id_of(cursor_of(request))
         )
         return Response(page(rows[: limit + 1], limit, lambda hook: hook.pk, hooks.describe))
 
@@ -142,16 +141,10 @@ class Firings(RegistryView):
         limit, state = limit_of(request), text_parameter(request, "state")
         if state is not None and state not in FiringState.values:
             raise BadRequest(f"state must be one of {', '.join(FiringState.values)}")
-        rows = queries.firings(queries.hook(namespace_of(request), hook_id), state=state, before=_before(request))
+        rows = queries.firings(
+            queries.hook(namespace_of(request), hook_id), state=state, before=id_of(cursor_of(request))
+        )
         return Response(page(rows[: limit + 1], limit, lambda firing: firing.pk, _firing))
-
-
-def _before(request: Request) -> uuid.UUID | None:
-    cursor = cursor_of(request)
-    found = parse_id(cursor)
-    if cursor is not None and found is None:
-        raise BadRequest("cursor is not one that was given out here")
-    return found
 
 
 def _firing(firing: HookFiring) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import uuid
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from rest_framework.request import Request
 
 from common.errors import BadRequest
+from common.ids import parse_id
 
 
 def cursor_of(request: Request) -> str | None:
@@ -32,6 +34,14 @@ def number_of(cursor: str | None) -> int | None:
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
         raise BadRequest("cursor is not one that was given out here")
     return int(cursor)
+
+
+def id_of(cursor: str | None) -> uuid.UUID | None:
+    """A cursor that is an id. Raises BadRequest."""
+    found = parse_id(cursor)
+    if cursor is not None and found is None:
+        raise BadRequest("cursor is not one that was given out here")
+    return found
 
 
 def page(rows: Iterable[Any], limit: int, key: Callable[[Any], Any], show: Callable[[Any], Any]) -> dict[str, Any]:
