@@ -79,7 +79,7 @@ def after(give_up: GiveUp, task: Falling, outcome: Outcome | None, now: dt.datet
 
 
 def instead(
-    decision: Succeed | Retry | GiveUp, task: Falling, outcome: Outcome, now: dt.datetime
+    decision: Succeed | Retry | GiveUp, task: Falling, outcome: Outcome | None, now: dt.datetime
 ) -> Succeed | Retry | GiveUp | Substitute | Degrade:
     """A decision, with what the task falls back on in an end's place."""
     return after(decision, task, outcome, now) if isinstance(decision, GiveUp) else decision

@@ -38,7 +38,7 @@ from routing.trip import Settled
 log = logging.getLogger(__name__)
 
 MESSAGE_LIMIT = 2000
-_SENT = (TaskState.DISPATCHED, TaskState.RUNNING)
+SENT = (TaskState.DISPATCHED, TaskState.RUNNING)
 
 
 class Match(StrEnum):
@@ -253,8 +253,8 @@ def _written(move: Move, facts: dict[str, Any]) -> tuple[tuple[Any, ...], NewCal
     result = _result(move, facts) if move.result else None
     callback = _callback(move, facts, result) if move.is_final else None
     error = move.error
-    attempt = move.attempt or (_closing(error) if facts["state"] in _SENT else AttemptEnd(""))
-    was_sent = move.attempt is not None or (move.number > 0 and facts["state"] in _SENT)
+    attempt = move.attempt or (_closing(error) if facts["state"] in SENT else AttemptEnd(""))
+    was_sent = move.attempt is not None or (move.number > 0 and facts["state"] in SENT)
     is_answered = move.state == TaskState.SUCCEEDED or (move.is_final and attempt.certainty == Certainty.RAN)
     row = (
         move.task_id, move.state, move.at, move.number or facts["attempts"], move.worker, move.attempt_key,

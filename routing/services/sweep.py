@@ -17,12 +17,12 @@ from routing.policy import RouteFacts, decide
 from routing.services import crashes, good, moves, workers
 from routing.services.facts import AttemptFacts, route_facts, task_facts
 from routing.services.fallback import Falling, instead
-from routing.services.moves import Ending, Match, Move
+from routing.services.moves import SENT, AttemptEnd, Ending, Match, Move
 from routing.services.observe import Ended, observe
 from routing.services.receipt import RECEIPT_WITHIN
 from routing.services.settle import move_of
 from routing.states import Certainty, TaskError, TaskState
-from routing.trip import Await, Outcome, Settlement
+from routing.trip import Await, Degrade, GiveUp, Outcome, Settlement
 
 LIMIT = 500
 # A sweep that outlived an outage would judge workers by leases that they could not renew either.
@@ -32,8 +32,9 @@ _FORGOTTEN = dt.timedelta(seconds=15)
 _WORKERS_TURN = dt.timedelta(seconds=2)  # the worker that waits for the answer knows better how the attempt ended
 
 _OVERDUE = """
-SELECT t.id, t.state, t.budget_at < t.expires_at, e.detail ->> 'reason' <> 'LOOKUP'
-FROM routing_task t
+SELECT t.id, t.state, t.budget_at < t.expires_at, e.detail ->> 'reason' <> 'LOOKUP', t.namespace, t.client, t.ability,
+  b.request, t.attempts, t.deadline_at, t.fallback
+FROM routing_task t JOIN routing_taskbody b ON b.task_id = t.id
 LEFT JOIN routing_event e ON e.task_id = t.id AND e.seq = t.seq AND e.event = 'WAITING'
 WHERE t.outcome IS NULL AND t.deadline_at <= %(now)s AND (%(id)s::uuid IS NULL OR t.id = %(id)s::uuid)
   AND (t.deadline_at <= %(late)s OR NOT EXISTS (SELECT FROM routing_attempt a
@@ -110,16 +111,30 @@ def _overdue(now: dt.datetime, task_id: uuid.UUID | None) -> list[tuple[Any, ...
 
 
 def _end(row: tuple[Any, ...], now: dt.datetime) -> Move:
-    """The end of an overdue task: the budget's or the time to live's, or nobody could take it."""
-    task_id, state, by_budget, was_waiting = row
-    unsent = state in (TaskState.RECEIVED, TaskState.RETRY_WAIT)
-    if unsent and was_waiting:
-        ending = Ending(TaskError.NO_INSTANCE, "Nobody could take it before its time was over.", retryable=True)
+    """The end of an overdue task: what it falls back on without an agent, else that its time was over."""
+    task_id, state, by_budget, was_waiting, namespace, client, ability, request, attempts, deadline_at, fallback = row
+    own = _over(by_budget=by_budget, was_waiting=state not in SENT and was_waiting)
+    before = msgspec.json.decode(fallback) if fallback else None
+    falling = Falling(namespace, client, ability, bytes(request), attempts, deadline_at, before, side_effects=False)
+    after = instead(own, falling, None, now)
+    if isinstance(after, Degrade):
+        closing = AttemptEnd("TIMEOUT", code=own.code, message=own.message) if state in SENT else None
+        result = (after.data, None, None, after.by)
+        return Move(task_id, TaskState.SUCCEEDED, now, Match.SEQ, attempt=closing, result=result, detail=after.detail)
+    end = after if isinstance(after, GiveUp) else own
+    error = Ending(end.code, end.message, end.retryable, end.details)
+    return Move(task_id, end.state, now, Match.SEQ, error=error)
+
+
+def _over(*, by_budget: bool, was_waiting: bool) -> GiveUp:
+    """Whose time was over: the budget's or the time to live's, or nobody could take it."""
+    if was_waiting:
+        code, message = TaskError.NO_INSTANCE, "Nobody could take it before its time was over."
     elif by_budget:
-        ending = Ending(TaskError.TIMEOUT, "Its time budget was used up before it was done.", retryable=True)
+        code, message = TaskError.TIMEOUT, "Its time budget was used up before it was done."
     else:
-        ending = Ending(TaskError.EXPIRED, "Its time to live ended before it was done.", retryable=True)
-    return Move(task_id, TaskState.TIMEOUT, now, Match.SEQ, error=ending)
+        code, message = TaskError.EXPIRED, "Its time to live ended before it was done."
+    return GiveUp(TaskState.TIMEOUT, code, message, retryable=True)
 
 
 def _close_unanswered(now: dt.datetime, node: str | None) -> int:

@@ -79,9 +79,11 @@ class LocalServer:
         return await self.answer(received)
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    """Return as soon as the condition holds; fails after `seconds`."""
+def wait_until(
+    condition: Callable[[], object], seconds: float = 30.0, so_far: Callable[[], object] = lambda: ""
+) -> None:
+    """Return as soon as the condition holds; fails after `seconds`, and tells how it stands `so_far`."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not come to pass in time"
+        assert time.monotonic() < end, f"it did not come to pass in time: {so_far()}"
         time.sleep(0.005)

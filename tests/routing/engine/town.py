@@ -75,13 +75,13 @@ class Town:
         return accepting.accept(principal, self.namespace, request, traceparent=None, now=clock.now()).task_id
 
     def ended(self, *task_ids: uuid.UUID, seconds: float = 60.0) -> list[dict[str, Any]]:
-        """The tasks' rows once all have ended."""
-
-        def all_ended() -> bool:
-            [row] = rows("SELECT count(*) AS n FROM routing_task WHERE id = ANY(%s) AND outcome IS NULL", [*task_ids])
-            return row["n"] == 0
-
-        wait_until(all_ended, seconds)
+        """The tasks' rows once all have ended; fails with what became of the others so far."""
+        open_ones = "SELECT * FROM routing_task WHERE id = ANY(%s) AND outcome IS NULL"
+        wait_until(
+            lambda: not rows(open_ones, [*task_ids]),
+            seconds,
+            lambda: [(row, self.events(row["id"])) for row in rows(open_ones, [*task_ids])],
+        )
         return [task(task_id) for task_id in task_ids]
 
     def events(self, task_id: uuid.UUID) -> list[str]:

@@ -107,6 +107,18 @@ def test_a_task_that_nobody_could_take_ends_as_no_instance(world: World) -> None
     assert events(held.task_id) == ["RECEIVED", "WAITING", "TIMEOUT"]
 
 
+@pytest.mark.parametrize("was_sent", [False, True])
+def test_an_overdue_task_falls_back_on_what_costs_no_time(world: World, was_sent: bool) -> None:
+    fields = {"timeoutBudgetMs": 60_000, "fallback": {"static": {"y": 1.0}, "substitutes": ["echo"]}}
+    task_id = world.running(**fields).task.task_id if was_sent else world.accept(**fields).task_id
+    assert sweep.expire(task_id, clock.now() + HOUR)
+    row = task(task_id)
+    assert (row["state"], row["error_code"]) == ("SUCCEEDED", None)
+    assert (loads(row["result"])["data"], loads(row["result"])["degradedBy"]["kind"]) == ({"y": 1.0}, "static")
+    ends = rows("SELECT outcome, code FROM routing_attempt WHERE task_id = %s", task_id)
+    assert ends == [{"outcome": "TIMEOUT", "code": "TIMEOUT"}] * was_sent
+
+
 def test_an_overdue_task_is_never_claimed(world: World) -> None:
     task_id = world.accept(ttlMs=1000).task_id
     assert claim([task_id], world.boot, 1, clock.now() + HOUR) == []
