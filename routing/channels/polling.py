@@ -1,4 +1,5 @@
-"""Asking an agent how far it is: the status address of a 202, and the lookup before a doubtful retry.
+"""What is said to an agent beside its tasks: the status address of a 202, the lookup before a doubtful retry, and that
+an attempt was cancelled.
 
 | the status address answers                  | then                                                             |
 |---------------------------------------------|------------------------------------------------------------------|
@@ -56,15 +57,21 @@ def next_wait(since_receipt: dt.timedelta, asked: dt.timedelta | None = None) ->
 
 async def get(out: Outbound, url: str, signing: Signing, max_bytes: int) -> Answer:
     """One signed GET. Raises OutboundError."""
+    return await signed(out, "GET", url, b"", signing, max_bytes)
+
+
+async def signed(out: Outbound, method: str, url: str, body: bytes, signing: Signing, max_bytes: int) -> Answer:
+    """One signed request to an address of an agent's. Raises OutboundError."""
     path, query = signed_parts(url)
-    headers = {"Accept": "application/json"}
+    headers = {"Accept": "application/json", **({"Content-Type": "application/json"} if body else {})}
     if signing:
         created = int(clock.now().timestamp())
-        headers |= sign("GET", path, query, b"", *signing, created=created, nonce=new_nonce())
+        headers |= sign(method, path, query, body, *signing, created=created, nonce=new_nonce())
     return await out.request(
-        "GET",
+        method,
         url,
         headers=headers,
+        body=body,
         connect_timeout_s=CONNECT_TIMEOUT_S,
         total_timeout_s=TOTAL_TIMEOUT_S,
         max_bytes=max_bytes,
@@ -110,6 +117,14 @@ def of_lookup(answer: Answer, capability: CapabilityView, now: dt.datetime) -> O
     if not value["processed"]:
         return False
     return classify(200, {}, answer.body, capability, now) if value.get("status") in _ENDS else None
+
+
+def of_cancel(answer: Answer) -> bool | None:
+    """Whether the agent has been told of a cancel: also where it knows nothing of the task; None where it is worth
+    another try."""
+    if answer.status < 300 or answer.status in (404, 409, 410):
+        return True
+    return None if answer.status in (408, 429) or answer.status >= 500 else False
 
 
 def _object(body: bytes) -> dict[str, object] | None:

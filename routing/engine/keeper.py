@@ -15,6 +15,7 @@ from callbacks import services as callbacks
 from callbacks.deliverer import Deliverer
 from common import clock
 from routing.engine.batches import Batches
+from routing.engine.cancels import Cancels
 from routing.engine.poller import Poller
 from routing.services import workers
 from routing.services.sweep import sweep
@@ -35,9 +36,17 @@ STUCK_BATCH_S = 60.0  # a batch repeats for half a minute by itself while the da
 class Keeper:
     """The engine's timed duties, each a coroutine of its own, so that a slow one holds up no other."""
 
-    def __init__(self, engine: "Engine", batches: Batches, deliverer: Deliverer, poller: Poller, executor: Executor):
+    def __init__(
+        self,
+        engine: "Engine",
+        batches: Batches,
+        deliverer: Deliverer,
+        poller: Poller,
+        cancels: Cancels,
+        executor: Executor,
+    ):
         self._engine, self._batches, self._deliverer, self._executor = engine, batches, deliverer, executor
-        self._poller = poller
+        self._poller, self._cancels = poller, cancels
         self.look = asyncio.Event()
         self._lease_thread = ThreadPoolExecutor(1, "engine-lease")  # a lease must not wait behind slow batches
         self._duties: list[asyncio.Task[None]] = []
@@ -52,6 +61,7 @@ class Keeper:
             (self._look, LOOK_S, self.look),
             (self._callbacks, LOOK_S, never),
             (self._poller.look, LOOK_S, never),
+            (self._cancels.look, LOOK_S, self._cancels.hurry),
             (self._sweep, SWEEP_S, never),
             (self._alive, LOOK_S, never),
         ):

@@ -26,6 +26,7 @@ from registry.selectors import callback_secrets
 from routing import breaker, snapshot
 from routing.channels import REGISTRY
 from routing.engine.batches import Batches
+from routing.engine.cancels import Cancels
 from routing.engine.keeper import Keeper
 from routing.engine.leases import Leases
 from routing.engine.lookups import Lookups
@@ -206,12 +207,13 @@ class Engine:
         observer = Observer(executor)
         lookups = Lookups(out, self._batches.doubts.do)
         deliver = self.deliverer.submit
+        cancels = Cancels(out, executor)
         self._trips = Trips(
-            self.boot_id, self._batches, self._slots, channels, lookups, deliver, self._look_at, observer.note
+            self.boot_id, self._batches, self._slots, channels, lookups, deliver, self._look_at, observer.note, cancels
         )
         await self._loop.run_in_executor(executor, breaker.view().started)
         poller = Poller(out, executor, self.deliverer.submit)
-        self._keeper = Keeper(self, self._batches, self.deliverer, poller, executor)
+        self._keeper = Keeper(self, self._batches, self.deliverer, poller, cancels, executor)
         await self._keeper.start()
         self._slot_keeper.start()
         self._ready.set()
@@ -219,6 +221,7 @@ class Engine:
         await self._drain()
         await self._keeper.stop()
         await poller.stop()
+        await cancels.stop()
         await observer.stop()
         await self._loop.run_in_executor(executor, workers.farewell, self.boot_id)
         await out.close()

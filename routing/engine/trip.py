@@ -23,6 +23,7 @@ from routing.choice import Choice, NoChoice, ability_busy, choose
 from routing.cost import charged
 from routing.engine import trials
 from routing.engine.batches import GONE, RETRY_BUDGET, Batches, Received
+from routing.engine.cancels import Cancels
 from routing.engine.lookups import Lookups, Word, lookup_of
 from routing.engine.relay import Relay
 from routing.engine.request import Request, ask_of, read, timeout_ms
@@ -117,10 +118,11 @@ class Trips:
         deliver: Callable[[Iterable[Due]], None],
         retry_at: Callable[[dt.datetime], None],
         observe: Callable[[Sending, Outcome, float], None],
+        cancels: Cancels,
     ):
         self._boot_id, self._batches, self._slots, self._channels = boot_id, batches, slots, channels
         self._deliver, self._retry_at, self._observe = deliver, retry_at, observe
-        self._lookups = lookups
+        self._lookups, self._cancels = lookups, cancels
 
     async def run(self, task: Claimed) -> None:
         """The whole trip of one task; what it comes to is on record when this returns."""
@@ -130,6 +132,9 @@ class Trips:
         busy = _Busy(self._slots, self._batches, prepared.slot)
         try:
             outcome = await self.call(prepared.sending)
+            if outcome is None:
+                let_go(prepared.breakers, clock.now())
+                return
             if outcome.kind != "ACCEPTED":
                 busy.end()  # the next one may go while this one's outcome is written down
             count(prepared.breakers, outcome)
@@ -190,19 +195,22 @@ class Trips:
             self._slots.wake_freed()
         return refused
 
-    async def call(self, sending: Sending) -> Outcome:
-        """Send it; whatever the channel may throw is an outcome too."""
+    async def call(self, sending: Sending) -> Outcome | None:
+        """Send it; whatever the channel may throw is an outcome too. None if its task was cancelled meanwhile."""
         began = time.perf_counter()
         relay = Relay(self._batches.chunks.do, sending.dispatch)
         try:
-            outcome = await self._channels[sending.dispatch.channel].send(replace(sending, relay=relay.add))
+            whole = replace(sending, relay=relay.add)
+            channel = self._channels[sending.dispatch.channel]
+            outcome = await self._cancels.guard(sending.dispatch, lambda: channel.send(whole))
         except Exception as error:
             log.exception("a channel broke")
             message = f"The channel broke: {type(error).__name__}"
             return failed(TaskError.UNREACHABLE, Certainty.MAYBE_RAN, clock.now(), message)
         finally:
             await relay.close()
-        self._observe(sending, outcome, (time.perf_counter() - began) * 1000)
+        if outcome is not None:
+            self._observe(sending, outcome, (time.perf_counter() - began) * 1000)
         return outcome
 
     async def handle(self, prepared: Prepared, outcome: Outcome) -> None:

@@ -121,6 +121,7 @@ def agent_view(row: AgentRow) -> AgentView:
         instances=tuple(instance_view(one, most, price) for one in row.instances),
         signing=row.signing,
         adapter=adapter_view(row),
+        cancel_url=(row.spec.get("endpoints") or {}).get("cancel") or "",
     )
 
 

@@ -141,6 +141,7 @@ class AgentView:
     instances: tuple[InstanceView, ...] = ()
     signing: tuple[str, str] | None = None
     adapter: AdapterView | None = None
+    cancel_url: str = ""  # where it wants to hear that a task was cancelled
 
 
 @dataclass(frozen=True, slots=True)
