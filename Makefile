@@ -18,9 +18,9 @@ demo: $(RUN_STAMP)
 up: $(RUN_STAMP)
 	@$(PYTHON) manage.py up
 
-## make test    every test but the two that wait for a minute or more
+## make test    every test but those that wait for a minute or more; what fails is tried once more and named as RERUN
 test: $(DEV_STAMP)
-	@$(PYTHON) -m pytest -n 2 -m "not slow"
+	@$(PYTHON) -m pytest -n 2 -m "not slow" --reruns 1 -raR
 
 ## make check   form, types, imports, migrations, translations
 check: $(DEV_STAMP)

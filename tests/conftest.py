@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
@@ -28,6 +29,11 @@ class EmbeddedServers:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         self.servers.__enter__()
+        with psycopg.connect(self.servers.place.database_url, autocommit=True) as connection:
+            # No test cuts the power, and a thousand of them commit; the product's own servers keep these on.
+            for setting in ("fsync", "full_page_writes"):
+                connection.execute(f"ALTER SYSTEM SET {setting} = off")
+            connection.execute("SELECT pg_reload_conf()")
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
@@ -46,6 +52,7 @@ from django.conf import settings  # noqa: E402
 from django.db.backends.postgresql.creation import DatabaseCreation  # noqa: E402
 
 settings.DATABASES  # noqa: B018 - pytest-django sets Django up only if the settings were read by now
+settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a good one takes a second, on purpose
 
 
 def drop_with_its_sessions(creation: Any, name: str, verbosity: int) -> None:

@@ -14,11 +14,6 @@ PASSWORD = "a long password"
 AGENT = "/v1/agents/a1"
 
 
-@pytest.fixture(autouse=True)
-def _quick_passwords(settings):
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
 def login(name, role, team="", namespaces=None):
     users.put(name, role=role, team=team, namespaces=namespaces, password=PASSWORD, actor="test", now=now())
     browser = Browser()
