@@ -11,6 +11,8 @@ from registry.health import Probe
 from registry.models import Agent, Instance, StateChange
 from registry.services import scoring
 from registry.services.scoring import Shown
+from routing import breaker
+from routing.breaker import InstanceBreaker
 
 PAGE = 20
 HEIGHT = 60.0
@@ -49,6 +51,7 @@ class InstanceCard:
     shown: Shown
     plot: Plot
     changes: list[StateChange]
+    breaker: InstanceBreaker | None = None  # while one of its circuits is open
 
     @property
     def parts(self) -> list[tuple[str, float | None, float | None]]:
@@ -75,8 +78,13 @@ def load(viewer: Viewer, namespace: str, agent_id: str, after: str, now: datetim
     rows = list(queries.instances(agent).filter(instance_id__gt=after)[: PAGE + 1])
     shown, more = rows[:PAGE], len(rows) > PAGE
     known, changes = scoring.shown(agent, shown, now), queries.newest_changes(shown)
+    circuits = breaker.view().started().open(namespace)
+    breakers = breaker.of_agent(circuits, namespace, agent_id, now.timestamp())
     cards = [
-        InstanceCard(row, known[row.pk], plot(known[row.pk].kept.probes), changes.get(row.pk, [])) for row in shown
+        InstanceCard(
+            row, known[row.pk], plot(known[row.pk].kept.probes), changes.get(row.pk, []), breakers.get(row.instance_id)
+        )
+        for row in shown
     ]
     return AgentPage(agent, cards, shown[-1].instance_id if more else None)
 

@@ -15,6 +15,7 @@ class Alert(models.Model):
     class Kind(models.TextChoices):
         AGENT_OFFLINE = "AGENT_OFFLINE", _("agent offline")
         INSTANCES_OFFLINE = "INSTANCES_OFFLINE", _("instances offline")
+        BREAKER_OPEN = "BREAKER_OPEN", _("breaker open")
         CALLBACK_FAILING = "CALLBACK_FAILING", _("callbacks fail")
         CALLBACK_DEAD = "CALLBACK_DEAD", _("callbacks given up")
         QUEUE_AGE = "QUEUE_AGE", _("tasks wait too long")

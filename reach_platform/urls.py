@@ -10,7 +10,9 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from reach_platform.openapi import openapi
+from registry.api.agents import Health
 from registry.api.catalog import Catalog
+from routing.breakers_of import breakers_of
 from routing.offers import offers
 
 # Addresses are tried in order: what is asked for most, first.
@@ -30,6 +32,7 @@ urlpatterns = [
     path("v1/openapi.json", openapi, name="openapi"),
     path("v1/", include(api_addresses())),
     path("v1/catalog", Catalog.as_view(offers=offers), name="catalog"),
+    path("v1/agents/<agent_id:agent_id>/health", Health.as_view(breakers=breakers_of), name="agent-health"),
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="docs"),
     path("i18n/", include("django.conf.urls.i18n")),
     path("admin/", admin.site.urls),

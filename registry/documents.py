@@ -70,7 +70,9 @@ def instance_document(one: Instance, *, private: bool) -> dict[str, Any]:
     }
 
 
-def health_document(one: Instance, changes: Iterable[StateChange], shown: Shown) -> dict[str, Any]:
+def health_document(
+    one: Instance, changes: Iterable[StateChange], shown: Shown, breaker: dict[str, Any]
+) -> dict[str, Any]:
     """How an instance is, why, and since when; parts without traffic yet are null and do not count."""
     said, kept, scored = one.heartbeat or {}, shown.kept, shown.scored
     return {
@@ -78,6 +80,7 @@ def health_document(one: Instance, changes: Iterable[StateChange], shown: Shown)
         "state": one.state,
         "stateSince": rfc3339(one.state_since),
         "reason": one.reason,
+        "breaker": breaker,
         "score": scored.score,
         "parts": {"health": scored.health, "latency": scored.latency, "success": scored.success},
         "draining": one.draining,

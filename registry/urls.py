@@ -48,7 +48,6 @@ urlpatterns = [
     path("agents/<agent_id:agent_id>/revisions/<revision:number>/restore", agents.RestoreRevision.as_view()),
     path("agents/<agent_id:agent_id>/maintenance", agents.Maintenance.as_view()),
     path("agents/<agent_id:agent_id>/secrets", agents.Secrets.as_view()),
-    path("agents/<agent_id:agent_id>/health", agents.Health.as_view()),
     path("agents/<agent_id:agent_id>/instances/<instance_id:instance_id>", instances.Instance.as_view()),
     path("agents/<agent_id:agent_id>/instances/<instance_id:instance_id>/heartbeat", instances.Heartbeat.as_view()),
     path("agents/<agent_id:agent_id>/instances/<instance_id:instance_id>/probe", probing.ProbeNow.as_view()),

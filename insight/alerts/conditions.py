@@ -1,4 +1,5 @@
-"""What is worth an alert: each condition is one query of bounded cost, and one line in CONDITIONS."""
+"""What is worth an alert: each condition is one query of bounded cost (of Redis where breakers are), and one line in
+CONDITIONS."""
 
 import datetime as dt
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from django.db import connection
 
 from common.ids import floor_id
 from insight.models import Alert
+from routing import breaker
 
 OFTEN = 4  # failed deliveries of one callback
 DEAD_FOR = dt.timedelta(hours=1)  # a dead callback is pointed out for so long, or until it is delivered by hand
@@ -94,6 +96,22 @@ def offline(now: dt.datetime) -> list[Trouble]:
     return found
 
 
+def breakers_open(now: dt.datetime) -> list[Trouble]:
+    """Agents of which breakers keep tasks away. Raises RedisAway."""
+    circuits = breaker.view().all_open(now.timestamp())
+    found = []
+    for namespace, agent_id in sorted({key[:2] for key in circuits}):
+        shown = breaker.of_agent(circuits, namespace, agent_id, now.timestamp())
+        barred = [instance_id for instance_id, one in shown.items() if one.own]
+        clients = sorted({circuit.client for one in shown.values() for circuit in one.clients})
+        details = {
+            "open": len(barred), "instances": barred[:NAMED], "forClients": len(clients), "clients": clients[:NAMED],
+        }  # fmt: skip
+        subject = f"agent:{agent_id}"
+        found.append(Trouble(namespace, Alert.Kind.BREAKER_OPEN, Alert.Severity.WARNING, subject, agent_id, details))
+    return found
+
+
 def callbacks_failing(now: dt.datetime) -> list[Trouble]:
     """Receivers that have refused a callback four times and are still tried."""
     rows = _rows(_FAILING, {"most": MOST_ROWS, "often": OFTEN})
@@ -170,6 +188,7 @@ def _rows(sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 CONDITIONS: tuple[Condition, ...] = (
     Condition(frozenset({Alert.Kind.AGENT_OFFLINE, Alert.Kind.INSTANCES_OFFLINE}), offline),
+    Condition(frozenset({Alert.Kind.BREAKER_OPEN}), breakers_open),
     Condition(frozenset({Alert.Kind.CALLBACK_FAILING}), callbacks_failing),
     Condition(frozenset({Alert.Kind.CALLBACK_DEAD}), callbacks_dead),
     Condition(frozenset({Alert.Kind.QUEUE_AGE}), queue_age),

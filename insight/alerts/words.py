@@ -17,6 +17,12 @@ _TEXTS: dict[str, Text] = {
         "{out} instances of {name} are out ({reason}); {others} others take their work.",
         "{name} 有 {out} 个实例离线（{reason}）；其余 {others} 个实例接手其工作。",
     ),
+    Alert.Kind.BREAKER_OPEN: Text(
+        "Breakers are open at {name} after failures: {open} instances get no tasks, and {forClients} clients do not "
+        "reach all of them. A single task tries again by itself after the cool-down.",
+        "{name} 因连续失败已熔断：{open} 个实例不再接收任务，{forClients} 个客户端无法到达其全部实例。"
+        "冷却期过后会自动用单个任务试探。",
+    ),
     Alert.Kind.CALLBACK_FAILING: Text(
         "The receiver of {name} has refused {callbacks} callbacks {deliveries} times ({lastError}). They are tried on.",
         "{name} 的接收方已拒收 {callbacks} 个回调，最多 {deliveries} 次（{lastError}）。仍在重试。",

@@ -9,6 +9,7 @@ from django.db import DatabaseError, transaction
 
 from common.clock import rfc3339
 from common.errors import NotFound
+from common.redis import RedisAway
 from insight.alerts.conditions import CONDITIONS, Condition, Trouble
 from insight.alerts.words import message_of
 from insight.models import Alert
@@ -31,7 +32,7 @@ def watch(now: dt.datetime, conditions: Iterable[Condition] = CONDITIONS) -> int
         try:
             found.update({one.key: one for one in condition.find(now)})
             looked |= condition.kinds
-        except DatabaseError:
+        except (DatabaseError, RedisAway):
             log.exception("a condition could not be looked at", extra={"event": "alerts.condition"})
     with transaction.atomic():
         kept = {_key(row): row for row in Alert.objects.select_for_update().filter(ended_at=None)}

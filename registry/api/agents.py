@@ -1,5 +1,6 @@
 """Agents: their manifests, revisions, maintenance, secrets and health."""
 
+from collections.abc import Callable
 from typing import Any
 
 from rest_framework.request import Request
@@ -168,7 +169,14 @@ class Secrets(RegistryView):
 
 
 class Health(RegistryView):
+    """The registry knows no breakers: whoever mounts this view gives it `breakers`."""
+
     scopes = {"GET": READ_AGENTS}
+
+    @staticmethod
+    def breakers(namespace: str, agent_id: str, client: str | None) -> Callable[[str], dict[str, Any]]:
+        """What tells an instance's breaker by its id, as routing knows it; with `client` none of other clients'."""
+        raise NotImplementedError
 
     @described(
         "How each instance is, why, and since when",
@@ -180,13 +188,18 @@ class Health(RegistryView):
         found = queries.agent(namespace_of(request), agent_id)
         rows = list(queries.instances(found, left=True))
         changes = queries.newest_changes(rows)
-        shown = scoring.shown(found, rows, now())
+        shown, principal = scoring.shown(found, rows, now()), principal_of(request)
+        client = principal.client if principal.kind == "client" else None
+        breakers = self.breakers(found.namespace_id, agent_id, client)
         return Response({
             "agentId": agent_id,
             "maintenance": found.maintenance,
             "registeredAt": rfc3339(found.created_at),
             "drift": documents.drift_document(shown.values()),
-            "instances": [documents.health_document(one, changes.get(one.pk, []), shown[one.pk]) for one in rows],
+            "instances": [
+                documents.health_document(one, changes.get(one.pk, []), shown[one.pk], breakers(one.instance_id))
+                for one in rows
+            ],
         })  # fmt: skip
 
 

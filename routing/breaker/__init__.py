@@ -2,6 +2,19 @@
 
 from routing.breaker.barring import NOBODY, barred, half_open, keys_of
 from routing.breaker.rule import Key
-from routing.breaker.view import Breakers, number_of, shown, view
+from routing.breaker.showing import InstanceBreaker, Shown, of_agent
+from routing.breaker.view import Breakers, number_of, view
 
-__all__ = ["NOBODY", "Breakers", "Key", "barred", "half_open", "keys_of", "number_of", "shown", "view"]
+__all__ = [
+    "NOBODY",
+    "Breakers",
+    "InstanceBreaker",
+    "Key",
+    "Shown",
+    "barred",
+    "half_open",
+    "keys_of",
+    "number_of",
+    "of_agent",
+    "view",
+]

@@ -19,7 +19,7 @@ import msgspec
 
 from common import broadcast, redis
 from routing.breaker import shared
-from routing.breaker.rule import NEW, Circuit, Figures, Key, Phase, Result, counted, is_barred, on_trial, phase
+from routing.breaker.rule import NEW, Circuit, Figures, Key, Result, counted, on_trial
 from routing.breaker.shared import Swap
 
 log = logging.getLogger(__name__)
@@ -61,6 +61,12 @@ class Breakers:
         """The circuits of a namespace that are not closed; not to be changed."""
         self._keep()
         return self._open.get(namespace, {})
+
+    def all_open(self, now: float) -> dict[Key, Circuit]:
+        """The circuits of all namespaces that are not closed, as Redis knows them now. Raises RedisAway."""
+        self._keep()
+        self.refresh(now)
+        return {key: one for circuits in list(self._open.values()) for key, one in circuits.items()}
 
     def counted_open(self) -> list[tuple[str, str, int]]:
         """(namespace, agent id, how many circuits of its instances are not closed)."""
@@ -290,19 +296,6 @@ def _at(key: Key) -> str:
 def number_of(task_id: uuid.UUID) -> int:
     """A task in a circuit's memory; never 0."""
     return (task_id.int & (1 << 48) - 1) or 1
-
-
-def shown(key: Key, circuit: Circuit, now: float) -> dict[str, object]:
-    """A circuit that is not closed, as documents show it; times in seconds since the epoch."""
-    found = phase(circuit, now)
-    return {
-        "state": found.value,
-        "openedAt": circuit.opened,
-        "trialAt": circuit.until,
-        "onTrial": found == Phase.HALF_OPEN and is_barred(circuit, now),
-        "ability": key.ability or None,
-        "client": key.client or None,
-    }
 
 
 _view = Breakers()

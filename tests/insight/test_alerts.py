@@ -1,9 +1,12 @@
 """Alerts: raised once when a trouble is found, renewed while it holds, ended when it is over."""
 
 import datetime as dt
+import time
 
 import pytest
 
+from common import redis
+from common.clock import now
 from common.ids import uuid7
 from insight.alerts import conditions
 from insight.alerts.conditions import CONDITIONS, Condition, Trouble
@@ -11,6 +14,8 @@ from insight.alerts.words import message_of
 from insight.models import Alert
 from insight.services import alerts
 from registry.models import Agent, HookFiring, Instance, Membership
+from routing import breaker
+from routing.breaker.rule import Figures, Result
 from tests.insight.rows import NOW, make_attempt, make_callback, make_task, ms
 from tests.registry.conftest import operator  # noqa: F401 - fixture
 
@@ -102,6 +107,63 @@ def test_agents_and_instances_that_are_offline(namespace, states, kind):
 def test_an_agent_in_maintenance_is_meant_to_be_offline(namespace):
     make_agent(namespace, ["OFFLINE"], maintenance=True)
     assert found_by(conditions.offline, namespace) == []
+
+
+@pytest.fixture
+def trip(namespace, settings):
+    """trip(client) has an instance fail for a client until its breaker opens."""
+    settings.REACH_REDIS_PREFIX = f"t-{namespace}"
+    breaker.view().close()
+
+    def fail(client, instance_id="i0"):
+        for task in range(3):
+            at = time.time()
+            keys = breaker.keys_of(namespace, ("a1", instance_id), "echo", client)
+            breaker.view().note(keys, Result(hash((client, task)) or 1, False, at, at, client), Figures())
+        breaker.view().flush()
+
+    yield fail
+    breaker.view().close()
+
+
+def test_open_breakers_of_an_agent_are_one_alert_that_names_its_instances(namespace, trip):
+    assert found_by(conditions.breakers_open, namespace, now()) == []
+    for instance_id in ("i0", "i1"):
+        trip("shop", instance_id)
+        trip("bank", instance_id)
+    assert found_by(conditions.breakers_open, namespace, now()) == [(
+        Alert.Kind.BREAKER_OPEN, "agent:a1",
+        {"open": 2, "instances": ["i0", "i1"], "forClients": 2, "clients": ["bank", "shop"]},
+    )]  # fmt: skip
+
+
+def test_a_breaker_that_is_open_for_one_client_says_for_whom(namespace, trip):
+    trip("shop")
+    ((_, _, details),) = found_by(conditions.breakers_open, namespace, now())
+    assert (details["open"], details["clients"]) == (0, ["shop"])
+
+
+def test_an_open_breaker_is_told_once_however_often_it_is_looked_at(namespace, trip):
+    trip("shop")
+    watched = [Condition(frozenset({Alert.Kind.BREAKER_OPEN}), conditions.breakers_open)]
+    for seconds in (1, 16, 31):
+        alerts.watch(now() + dt.timedelta(seconds=seconds), watched)
+    row = only(namespace)
+    assert (row.count, row.severity, row.agent_id, row.ended_at) == (1, "warning", "a1", None)
+    assert "{" not in message_of(row).en + message_of(row).zh
+
+
+def test_breaker_alerts_stay_while_redis_is_away(namespace, monkeypatch):
+    row = Trouble(namespace, Alert.Kind.BREAKER_OPEN, Alert.Severity.WARNING, "agent:a1", "a1")
+    kinds = frozenset({Alert.Kind.BREAKER_OPEN})
+    alerts.watch(NOW, [Condition(kinds, lambda now: [row])])
+
+    def away(work):
+        raise redis.RedisAway
+
+    monkeypatch.setattr(redis, "call", away)
+    alerts.watch(NOW + MINUTE, [Condition(kinds, conditions.breakers_open)])
+    assert only(namespace).ended_at is None
 
 
 def test_callbacks_alert_at_the_fourth_failure_and_when_they_are_dead(namespace):

@@ -7,6 +7,8 @@ import pytest
 from common.clock import now
 from registry.models import Agent, Instance, StateChange
 from registry.services import evidence, manifests, namespaces
+from routing import breaker
+from routing.breaker.rule import Circuit
 from routing.services import routes
 from tests.insight.rows import NOW, make_attempt, make_task, ms
 from tests.insight.test_console import HOSTILE, login
@@ -105,6 +107,16 @@ def test_an_agent_page_shows_state_reason_score_parts_probes_and_changes(support
     for expected in ("s-degraded", "P95 is 900 ms", "Probes: 2, failed 1", "HTTP 503", "no traffic", "State changes"):
         assert expected in text, expected
     evidence.forget(row.pk)
+
+
+@pytest.mark.parametrize(("language", "words"), [("en", "no task is sent here until"), ("zh-hans", "熔断器")])
+def test_an_agent_page_shows_an_open_breaker(support, space, monkeypatch, language, words):
+    add_instance(register(space))
+    at = now().timestamp()
+    circuits = {breaker.Key(space, "ticket-classifier", "i-1"): Circuit(opened=at, until=at + 3600)}
+    monkeypatch.setattr(breaker.Breakers, "open", lambda self, namespace: circuits)
+    page = support.get(f"/console/agents/{space}/ticket-classifier/", HTTP_ACCEPT_LANGUAGE=language)
+    assert words in page.content.decode()
 
 
 def test_an_agent_page_shows_the_last_hours_calls(support, space):

@@ -10,6 +10,8 @@ from common.clock import now
 from registry import jobs, selectors
 from registry.models import Instance, StateChange
 from registry.services import evidence, heartbeats, judging, listening, silence
+from routing import breaker
+from routing.breaker.rule import Circuit
 from tests.registry.calls import errors_of
 
 AGENT = "/v1/agents/a1"
@@ -254,6 +256,15 @@ def test_health_shows_probes_calls_and_a_suspect_prober(running, namespace):
     assert [(p["ok"], p["ms"], p["reason"]) for p in one["probes"]] == [(False, 9.0, "status 503"), (True, 4.0, "")]
     assert (one["parts"], one["score"]) == ({"health": 1.0, "latency": 0.6, "success": 1.0}, 0.88)
     assert (one["lastLatencyMs"], one["proberSuspect"], one["weight"]) == (200.0, True, 100)
+
+
+def test_health_shows_each_instances_breaker(running, namespace, monkeypatch):
+    one = running("GET", AGENT + "/health").json()["instances"][0]
+    assert (one["breaker"]["state"], one["breaker"]["since"]) == ("CLOSED", None)
+    circuits = {breaker.Key(namespace, "a1", "i1"): Circuit(opened=now().timestamp(), until=now().timestamp() + 3600)}
+    monkeypatch.setattr(breaker.Breakers, "open", lambda self, name: circuits)
+    one = running("GET", AGENT + "/health").json()["instances"][0]
+    assert (one["breaker"]["state"], one["breaker"]["since"] <= one["breaker"]["trialAt"]) == ("OPEN", True)
 
 
 def test_maintenance_survives_and_ends_by_hand(running, namespace):

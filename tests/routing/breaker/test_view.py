@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from common import redis
-from routing.breaker import Key, shown
+from routing.breaker import Key
 from routing.breaker.rule import ANYBODY, Figures, Result
 from tests.routing.engine.local import wait_until
 
@@ -130,11 +130,13 @@ def test_a_redis_that_came_back_empty_is_told_what_is_open(process):
     wait_until(lambda: SHOP in process().started().open("n"))
 
 
-def test_what_is_open_is_shown_with_its_times(process):
-    one, _ = opened(process)
-    circuit = one.open("n")[SHOP]
-    document = shown(SHOP, circuit, circuit.until)
-    assert document == {
-        "state": "HALF_OPEN", "openedAt": circuit.opened, "trialAt": circuit.until, "onTrial": False,
-        "ability": "echo", "client": "shop",
-    }  # fmt: skip
+def test_all_that_is_open_is_known_at_once_to_a_process_that_just_began(process):
+    fail(process(), figures=Figures())
+    wait_until(lambda: SHOP in process().all_open(time.time()))
+
+
+def test_what_is_open_is_not_guessed_at_while_redis_is_away(process, redis_away):
+    one = process()
+    redis_away(True)
+    with pytest.raises(redis.RedisAway):
+        one.all_open(time.time())
