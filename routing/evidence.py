@@ -6,6 +6,7 @@ from routing.states import Certainty, TaskError
 from routing.trip import Outcome
 
 CONNECTION_LOST = "CONNECTION_LOST"  # it was there and broke off, unlike one that nobody reaches
+VERDICTS = {OK: True, FAILED: False}  # as a breaker hears it; None where it says neither
 _FAULTS = frozenset(
     {TaskError.TIMEOUT, TaskError.UNREACHABLE, TaskError.INTERNAL_ERROR, TaskError.BAD_RESPONSE}
 )  # fmt: skip
@@ -24,7 +25,7 @@ def result_of(outcome: Outcome) -> str:
 
 def verdict_of(outcome: Outcome) -> bool | None:
     """The same as a breaker hears it: well, badly, or neither."""
-    return {OK: True, FAILED: False}.get(result_of(outcome))
+    return VERDICTS.get(result_of(outcome))
 
 
 def code_of(outcome: Outcome) -> str:

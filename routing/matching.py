@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from common.errors import NoMatch
 from routing.snapshot import Ability
 
 SUGGESTED = 5
@@ -49,6 +50,19 @@ def match(
     if mode in ("semantic", "auto") and intent is not None:
         return meaning(intent, tagged if wanted else abilities)
     return None
+
+
+def matched(
+    intent: str | None, tags: Iterable[str], mode: str, abilities: list[Ability], meaning: Meaning = by_meaning
+) -> Match:
+    """The same; raises NoMatch with the nearest suggestions where it is none for certain."""
+    found = match(intent, tags, mode, abilities, meaning)
+    if found is None:
+        tagged = [one for one in abilities if has_tags(one, set(tags))] if tags else abilities
+        near = suggestions(intent, tagged) if intent else [(one.name, 1.0) for one in tagged]
+        extra = {"suggestions": [{"ability": ability, "score": score} for ability, score in near]}
+        raise NoMatch("no ability is meant for certain; name one, or tags that only one has", extra=extra)
+    return found
 
 
 def has_tags(ability: Ability, wanted: set[str]) -> bool:

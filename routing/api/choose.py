@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from common.clock import now
-from common.errors import AbilityNotAllowed, AbilityNotRegistered, NoMatch, NotFound
+from common.errors import AbilityNotAllowed, AbilityNotRegistered, NotFound
 from common.ids import parse_id, uuid7
 from registry.api.parsing import json_object, text_parameter
 from registry.permissions import HasScope, namespace_of, principal_of
@@ -24,7 +24,7 @@ from routing.filters import Seen
 from routing.layout import layout_of
 from routing.limits.slots import ABILITY_BUSY
 from routing.loads import Key, Loads
-from routing.matching import Match, has_tags, match, suggestions
+from routing.matching import Match, has_tags, matched
 from routing.services import route_leases
 from routing.snapshot import Ability, CandidateView, Snapshot
 
@@ -82,13 +82,7 @@ def _matched(principal: Principal, known: Snapshot, body: dict[str, Any]) -> Mat
             raise AbilityNotRegistered(f"no agent offers {name}")
         return Match(known.abilities[name], "tag" if body.get("mode") == "tag" and tags else "exact")
     allowed = [one for its_name, one in sorted(known.abilities.items()) if principal.may_use(its_name)]
-    found = match(intent, tags, body.get("mode", "auto"), allowed)
-    if found is None:
-        tagged = [one for one in allowed if has_tags(one, set(tags))] if tags else allowed
-        near = suggestions(intent, tagged) if intent else [(one.name, 1.0) for one in tagged]
-        extra = {"suggestions": [{"ability": ability, "score": score} for ability, score in near]}
-        raise NoMatch("no ability is meant for certain; name one, or tags that only one has", extra=extra)
-    return found
+    return matched(intent, tags, body.get("mode", "auto"), allowed)
 
 
 def _answer(

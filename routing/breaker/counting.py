@@ -34,15 +34,16 @@ def count(call: Call, outcome: Outcome) -> None:
     if outcome.kind != "ACCEPTED":
         # What never reached the agent cannot be due to what one client sends.
         whose = ANYBODY if outcome.certainty == Certainty.NOT_SENT else call.client
-        _count(call, verdict_of(outcome), outcome.at, whose)
+        heard(call, verdict_of(outcome), outcome.at, whose)
 
 
 def let_go(call: Call, now: dt.datetime) -> None:
     """It was not sent after all, or nobody knows what became of it: another may be on trial."""
-    _count(call, None, now, call.client)
+    heard(call, None, now, call.client)
 
 
-def _count(call: Call, ok: bool | None, at: dt.datetime, whose: str) -> None:
+def heard(call: Call, ok: bool | None, at: dt.datetime, whose: str) -> None:
+    """Count it as well, as badly or as neither; `whose` is the client that may be the cause, or ANYBODY."""
     result = Result(number_of(call.task_id), ok, call.sent_at.timestamp(), at.timestamp(), whose)
     keys = keys_of(call.namespace, (call.agent_id, call.instance_id), call.ability, call.client)
     view().note(keys, result, figures(call.given, external=call.external))

@@ -4,7 +4,7 @@
 200 and other 2xx          {"status": "SUCCEEDED|FAILED", …}, or any other JSON = the data of a success
 204, 205, 206, 3xx         BAD_RESPONSE
 408, 504                   TIMEOUT
-429, 503                   SERVICE_UNAVAILABLE, Retry-After honoured
+429, 503                   SERVICE_UNAVAILABLE, Retry-After honoured; 429 asks for time even without one
 other 4xx                  REJECTED
 other 5xx                  INTERNAL_ERROR
 """
@@ -75,6 +75,8 @@ def _refused(status: int, headers: Mapping[str, str], body: bytes, now: dt.datet
     if status in (429, 503):
         wait = retry_after(_all_values(headers, "Retry-After"), now)
         wait_ms = None if wait is None else -(-wait // dt.timedelta(milliseconds=1)) if wait else 0
+        if status == 429 and wait_ms is None:
+            wait_ms = 0  # whoever has too much to do asks for time, though it does not know how much
         return failed(TaskError.SERVICE_UNAVAILABLE, _RAN, now, message, retry_after_ms=wait_ms, **extra)
     code = TaskError.INTERNAL_ERROR if status >= 500 else TaskError.REJECTED
     return failed(code, _RAN, now, message, **extra)

@@ -1,20 +1,25 @@
-"""Who waits for an ability's next free slot: high priority first, and within a priority one client after the other."""
+"""Who waits for an ability's next free slot: high priority first, within a priority one client after the other, and of
+one client's whoever has been due for longest, however late it came to the line."""
 
 import asyncio
-from collections import OrderedDict, deque
+import datetime as dt
+from bisect import insort
+from collections import OrderedDict
 
 PRIORITIES = 3
 
 Turn = tuple[int, str]  # priority (0 = high) and client
 Waiter = asyncio.Future[bool]
+Place = tuple[dt.datetime, int, Waiter]  # since when it is due, and in which order they came
 
 
 class Line:
     """The waiting tasks of one ability. Changed on the event loop only; any thread may ask how long it is."""
 
     def __init__(self) -> None:
-        self._turns: tuple[OrderedDict[str, deque[Waiter]], ...] = tuple(OrderedDict() for _ in range(PRIORITIES))
+        self._turns: tuple[OrderedDict[str, list[Place]], ...] = tuple(OrderedDict() for _ in range(PRIORITIES))
         self._counts = [0] * PRIORITIES
+        self._came = 0
 
     def __len__(self) -> int:
         return sum(self._counts)
@@ -28,20 +33,23 @@ class Line:
         priority, client = turn
         return client in self._turns[priority]
 
-    def add(self, turn: Turn, waiter: Waiter) -> None:
+    def add(self, turn: Turn, waiter: Waiter, since: dt.datetime) -> None:
         priority, client = turn
-        self._turns[priority].setdefault(client, deque()).append(waiter)
+        self._came += 1
+        insort(self._turns[priority].setdefault(client, []), (since, self._came, waiter))
         self._counts[priority] += 1
 
     def remove(self, turn: Turn, waiter: Waiter) -> None:
         """Take it out, if it is still there."""
         priority, client = turn
-        queue = self._turns[priority].get(client)
-        if queue and waiter in queue:
-            queue.remove(waiter)
-            self._counts[priority] -= 1
-            if not queue:
-                del self._turns[priority][client]
+        queue = self._turns[priority].get(client, [])
+        for place, (_, _, other) in enumerate(queue):
+            if other is waiter:
+                del queue[place]
+                self._counts[priority] -= 1
+                if not queue:
+                    del self._turns[priority][client]
+                return
 
     def wake_first(self) -> None:
         """Wake whose turn it is; its client is the last to have the next one."""
@@ -54,7 +62,7 @@ class Line:
         for priority, turns in enumerate(self._turns):
             if turns:
                 client, queue = turns.popitem(last=False)
-                waiter = queue.popleft()
+                _, _, waiter = queue.pop(0)
                 self._counts[priority] -= 1
                 if queue:
                     turns[client] = queue

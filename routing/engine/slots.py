@@ -1,6 +1,7 @@
 """Tasks that only wait for a busy instance wait here, in memory, for the next free slot: a poll would leave it idle."""
 
 import asyncio
+import datetime as dt
 from collections.abc import Sequence
 
 from routing.engine.line import Line, Turn
@@ -9,6 +10,7 @@ from routing.loads import Key, Loads
 LIMIT = 100  # waiting tasks an ability; the others wait in the database
 STRETCH = 4  # so many times that, where clients that have nothing in line yet come to it
 NORMAL: Turn = (1, "")
+NEVER = dt.datetime.max.replace(tzinfo=dt.UTC)
 
 AbilityKey = tuple[str, str]  # namespace, ability
 Places = Sequence[Key]  # an instance's and an ability's
@@ -84,12 +86,20 @@ class Slots:
             return True
         return False
 
-    async def wait(self, ability: AbilityKey, agents: frozenset[str], seconds: float, turn: Turn = NORMAL) -> bool:
-        """Whether a slot of one of the agents came free within the time; it may be gone again by then."""
+    async def wait(
+        self,
+        ability: AbilityKey,
+        agents: frozenset[str],
+        seconds: float,
+        turn: Turn = NORMAL,
+        since: dt.datetime = NEVER,
+    ) -> bool:
+        """Whether a slot of one of the agents came free within the time; it may be gone again by then. `since` is when
+        the task became due."""
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(ability, Line())
         self._agents[ability] = agents
-        waiting.add(turn, future)
+        waiting.add(turn, future, since)
         self.awaited.set()
         try:
             return await asyncio.wait_for(future, seconds)

@@ -30,7 +30,7 @@ from routing.engine.request import Request, ask_of, read, timeout_ms
 from routing.engine.sendings import sending_of
 from routing.engine.slots import Slots
 from routing.fallback import independent
-from routing.filters import LASTING, shared_limit
+from routing.filters import BUSY, LASTING, shared_limit
 from routing.limits.slots import ABILITY_BUSY, Slot
 from routing.loads import Key
 from routing.policy import GAVE_UP_MESSAGE, RouteFacts, TaskFacts, attempts_of, decide, end_state
@@ -53,7 +53,8 @@ from routing.trip import (
 
 log = logging.getLogger(__name__)
 
-SLOT_WAIT_S = 1.0
+SLOT_WAIT_S = 1.0  # after so long in line it is chosen for anew, and the first time the journey is told
+LINE_S = 10.0  # in line at a time, once the journey says that it waits
 LOOK_AGAIN_S = 1.0  # a task that nobody can take is looked at again after so long, later the longer it waits
 LONGEST_LOOK_S = 5.0
 SETTLE_AGAIN_S = 1.0
@@ -268,6 +269,7 @@ class Trips:
     async def _choose(self, task: Claimed, request: Request) -> tuple[Ability | None, Choice | NoChoice]:
         """Choose and take a slot; where all are busy, wait a moment for the next one that comes free."""
         key, turn = (task.namespace, task.serving), (task.priority, task.client)
+        until = time.monotonic() + (LINE_S if BUSY in (task.waited_for or "") else SLOT_WAIT_S)
         while True:
             ability = _serving(task)
             left_ms = (task.deadline_at - clock.now()) // _MILLISECOND
@@ -277,17 +279,17 @@ class Trips:
             if isinstance(choice, Choice):
                 self._slots.acquire(_places(task, choice))
                 return ability, choice
-            if ability is None or not choice.busy or self._slots.is_full(key, turn):
+            is_over = time.monotonic() >= until or left_ms <= 0
+            if is_over or ability is None or not choice.busy or self._slots.is_full(key, turn):
                 return ability, choice
             agents = frozenset(c.agent.agent_id for c in ability.candidates)
-            if not await self._slots.wait(key, agents, SLOT_WAIT_S, turn):
-                return ability, choice
+            await self._slots.wait(key, agents, SLOT_WAIT_S, turn, _due_since(task))
 
     async def _nobody(self, task: Claimed, ability: Ability | None, choice: NoChoice) -> None:
         """End it, let another do it, or let it wait, without an attempt."""
         give_up = self._end_of(task, ability, choice)
         if give_up is None:
-            await self._wait(task, choice.why, choice.decision)
+            await self._wait(task, choice.why, choice.decision, in_turn=choice.busy)
             return
         now = clock.now()
         after = await self._instead(give_up, Falling.of(task, task.attempts, side_effects=False), None)
@@ -309,9 +311,10 @@ class Trips:
             return GiveUp(end_state(choice.reason), choice.reason, _NOBODY[choice.reason], retryable=True)
         return None
 
-    async def _wait(self, task: Claimed, why: str, decision: dict[str, Any]) -> None:
+    async def _wait(self, task: Claimed, why: str, decision: dict[str, Any], *, in_turn: bool = False) -> None:
+        """Let it wait in the database; `in_turn` for a slot, in which it stays ahead of what came later."""
         now = clock.now()
-        due_at = min(now + _look_again(now - task.created_at), task.deadline_at)
+        due_at = task.due_at if in_turn else min(now + _look_again(now - task.created_at), task.deadline_at)
         detail = None if why == task.waited_for else {"reason": why, "decision": decision}
         await self._until_recorded(lambda: self._batches.put_back.do((task.task_id, due_at, detail)))
 
@@ -398,6 +401,11 @@ def _serving(task: Claimed) -> Ability | None:
     """The ability that is to serve it, without those who lack what failed before."""
     ability = snapshot.current(task.namespace).abilities.get(task.serving)
     return independent(ability, task.fallback["down"]) if ability and task.fallback else ability
+
+
+def _due_since(task: Claimed) -> dt.datetime:
+    """Since when it wants a slot; a retry goes on waiting where its first send left off."""
+    return min(task.due_at, task.created_at) if task.attempts else task.due_at
 
 
 def _look_again(age: dt.timedelta) -> dt.timedelta:

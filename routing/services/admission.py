@@ -17,11 +17,11 @@ from common.errors import (
     FieldErrors,
     Forbidden,
     Invalid,
-    NoMatch,
     PayloadInvalid,
 )
 from common.json import dumps
 from registry.principal import Principal
+from routing.matching import matched
 from routing.requests import ReachRequest
 from routing.snapshot import Ability, CandidateView, RouteView, Snapshot
 
@@ -85,7 +85,7 @@ def admit(
     for an agent that names no task of its own as parent.
     """
     _check_parent(principal, request, parent)
-    name = _ability_name(principal, request)
+    name = _ability_name(principal, known, request)
     ability = known.abilities.get(name)
     if ability is None:
         raise AbilityNotRegistered(f"no agent offers {name}", errors=[_unknown("/target/ability")])
@@ -110,10 +110,14 @@ def _check_parent(principal: Principal, request: ReachRequest, parent: Parent | 
         raise Invalid(_field("/parentTaskId", "UNKNOWN", "is not a task of this client"))
 
 
-def _ability_name(principal: Principal, request: ReachRequest) -> str:
+def _ability_name(principal: Principal, known: Snapshot, request: ReachRequest) -> str:
+    """The ability that is named, or that the intent stands for among those that this client, and its pin, leave."""
     name = request.ability
     if name is None:
-        raise NoMatch(extra={"suggestions": []})
+        allowed = [one for its, one in sorted(known.abilities.items()) if principal.may_use(its)]
+        if request.agent_id is not None:
+            allowed = [one for one in allowed if any(c.agent.agent_id == request.agent_id for c in one.candidates)]
+        return matched(request.intent, request.tags, "auto", allowed).ability.name
     if not principal.may_use(name):
         raise AbilityNotAllowed(f"this client may not use {name}", errors=[_unknown("/target/ability", "NOT_ALLOWED")])
     return name

@@ -22,6 +22,7 @@ QUEUE, INFLIGHT, WAIT = "route.queueMax", "route.maxInflight", "timeoutBudgetMs"
 FEW, MANY = 20, 1_000  # places left: below the one each is looked at, above the other hardly any
 RELAXED_S = 0.25
 LEAST_S = 0.01
+SPARE = 1.3  # of what runs add up to: for the moments between two runs, and for breakers that open meanwhile
 COST_SHARE = 10  # reading takes at most a tenth of the time
 PACE_S = 2.0
 HORIZON = dt.timedelta(seconds=60)  # what is put off for longer waits for its time, not for the ability
@@ -56,8 +57,10 @@ SELECT l.client, (SELECT count(*) FROM (
     AND t.ability = %(ability)s AND t.client = l.client AND t.due_at <= %(horizon)s LIMIT %(most)s) one)
 FROM lane l WHERE l.client <> ''"""
 _PACE = """
-SELECT avg(took)::float8, percentile_cont(0.9) WITHIN GROUP (ORDER BY took)::float8 FROM (
-  SELECT extract(epoch FROM a.ended_at - a.sent_at) AS took
+SELECT (sum(took) / nullif(count(DISTINCT task_id), 0))::float8,
+  percentile_cont(0.9) WITHIN GROUP (ORDER BY took)::float8
+FROM (
+  SELECT a.task_id, extract(epoch FROM a.ended_at - a.sent_at) AS took
   FROM unnest(%(agents)s::text[], %(capabilities)s::text[]) g(agent_id, capability) CROSS JOIN LATERAL (
     SELECT * FROM routing_attempt a WHERE a.namespace = %(namespace)s AND a.agent_id = g.agent_id
     ORDER BY a.task_id DESC LIMIT 200) a
@@ -66,10 +69,10 @@ SELECT avg(took)::float8, percentile_cont(0.9) WITHIN GROUP (ORDER BY took)::flo
 
 
 class Pace(NamedTuple):
-    """How long attempts take, in seconds; None where none has ended."""
+    """What a task takes in seconds; None where none has ended."""
 
-    mean_s: float | None = None
-    most_s: float | None = None  # nine of ten
+    mean_s: float | None = None  # of slots, all its attempts together
+    most_s: float | None = None  # one attempt of nine in ten
 
 
 @dataclass(slots=True)
@@ -177,11 +180,11 @@ def _too_late(one: Entry, figures: Figures, now: dt.datetime) -> Refusal | None:
     """Refuse what would begin too late to end within its budget."""
     count = behind(figures.ahead_of(one.priority), figures.running, one.capacity)
     mean_s = _pace(one, figures).mean_s if count and one.capacity else None
-    if mean_s is None or waits_s(count, one.capacity, mean_s) + mean_s <= one.budget_s:
+    if mean_s is None or SPARE * (waits_s(count, one.capacity, mean_s) + mean_s) <= one.budget_s:
         return None
     count = behind(_ahead_in_turn(one, figures, now), figures.running, one.capacity)
-    wait = waits_s(count, one.capacity, mean_s)
-    over = wait + mean_s - one.budget_s
+    wait = SPARE * waits_s(count, one.capacity, mean_s)
+    over = wait + SPARE * mean_s - one.budget_s
     return Refusal(WAIT, min(over, wait)) if count and over > 0 else None
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from common import clock
 from common.errors import Overloaded, RateLimited, ReachError
 from registry.principal import Principal
+from routing import breaker
 from routing.limits import buckets
 from routing.limits.buckets import Bucket, Shortage, bucket
 from routing.limits.capacity import capacity_of
@@ -64,14 +65,18 @@ def ask(
     entry = None
     if times.not_before is None and not its.keys().isdisjoint(("queueMax", "maxInflight")):
         budget_s = (times.deadline_at - times.due_at).total_seconds()
-        entry = Entry(task_id, namespace, client, ability, _capacity(namespace, ability), priority, budget_s)
+        capacity = _capacity(namespace, ability, client)
+        entry = Entry(task_id, namespace, client, ability, capacity, priority, budget_s)
     if not (rates or most_open or entry):
         return None
     return Ask(task_id, namespace, client, ability.name, rates, most_open and int(most_open), entry)
 
 
-def _capacity(namespace: str, ability: Ability) -> int:
-    """Added up once for each snapshot."""
+def _capacity(namespace: str, ability: Ability, client: str) -> int:
+    """Added up once for each snapshot, unless breakers keep instances from this client just now."""
+    circuits = breaker.view().open(namespace)
+    if circuits and (barred := breaker.barred(circuits, namespace, ability, client, clock.now().timestamp())):
+        return capacity_of(ability, barred)
     known = _capacities.get((namespace, ability.name))
     if known is None or known[0] is not ability:
         known = _capacities[namespace, ability.name] = ability, capacity_of(ability)

@@ -13,10 +13,14 @@ import msgspec
 
 from common import redis
 from common.errors import NotFound, NotReady
+from common.ids import time_of
 from registry.principal import Principal
 from registry.services import observing
 from registry.services.evidence import FAILED, NEUTRAL, OK
 from registry.services.observing import Observed
+from routing import snapshot
+from routing.breaker.counting import Call, heard
+from routing.evidence import VERDICTS
 from routing.filters import Seen
 from routing.limits import slots
 from routing.limits.slots import Slot
@@ -26,9 +30,8 @@ from routing.states import TaskError
 
 KEPT_S = 3600
 LEASE_MS, LONGEST_MS = 30_000, 600_000
-_NOT_ITS_FAULT = frozenset(
-    {TaskError.REJECTED, TaskError.AGENT_FAILED, TaskError.CANCELLED, "400", "404", "422", "429"}
-)
+_NOT_ITS_FAULT = frozenset({TaskError.REJECTED, TaskError.AGENT_FAILED, TaskError.CANCELLED})
+_TOO_LATE = "408"
 
 
 class Lease(msgspec.Struct, rename="camel"):
@@ -39,6 +42,7 @@ class Lease(msgspec.Struct, rename="camel"):
     ability: str
     agent_id: str
     instance_id: str
+    client: str = ""  # as breakers name it
 
     def slot(self, decision_id: uuid.UUID, most: int | None = None, ability_most: int | None = None) -> Slot:
         place = (self.namespace, self.agent_id, self.instance_id)
@@ -74,7 +78,8 @@ def lease_ms(seen: Seen) -> int:
 
 def lease(principal: Principal, decision_id: uuid.UUID, ability: str, seen: Seen) -> str | None:
     """Lease a slot; "" when it was, why not when all are taken, None while slots are not counted."""
-    its = Lease(seen.namespace, principal.name, ability, seen.instance.agent_id, seen.instance.instance_id)
+    place = (seen.instance.agent_id, seen.instance.instance_id)
+    its = Lease(seen.namespace, principal.name, ability, *place, principal.client or "")
     declared = seen.instance.max_concurrency is not None
     slot = its.slot(decision_id, seen.most if declared else None, seen.route.limits.get("maxInflight"))
     try:
@@ -109,15 +114,27 @@ def outcome(
     except redis.RedisAway:
         raise NotReady from None
     if first:
-        key = (its.namespace, its.agent_id, its.instance_id)
-        observing.observed([Observed(key, _result(ok, code), ms if ok else None, "" if ok else code, now)], (), now)
+        key, result = (its.namespace, its.agent_id, its.instance_id), _result(ok, code)
+        observing.observed([Observed(key, result, ms if ok else None, "" if ok else code, now)], (), now)
+        heard(_call(its, decision_id), VERDICTS.get(result), now, its.client)
     return bool(first)
+
+
+def _call(its: Lease, decision_id: uuid.UUID) -> Call:
+    """The call as breakers see it; it began when the address was given."""
+    known = snapshot.current(its.namespace)
+    ability, agent = known.abilities.get(its.ability), known.agents.get(its.agent_id)
+    return Call(
+        its.namespace, its.agent_id, its.instance_id, its.ability, its.client, decision_id, time_of(decision_id),
+        agent is not None and agent.external, ability.route.breaker if ability else {},
+    )  # fmt: skip
 
 
 def _result(ok: bool, code: str) -> str:
     if ok:
         return OK
-    return NEUTRAL if code in _NOT_ITS_FAULT else FAILED
+    is_refusal = len(code) == 3 and code.startswith("4") and code != _TOO_LATE
+    return NEUTRAL if is_refusal or code in _NOT_ITS_FAULT else FAILED
 
 
 def _remember(decision_id: uuid.UUID, its: Lease) -> None:

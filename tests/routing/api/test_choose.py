@@ -9,6 +9,7 @@ from common.clock import now
 from common.json import dumps
 from registry.models import Instance
 from registry.services import evidence, manifests
+from routing import breaker
 from routing.limits import slots
 from tests.routing.api.conftest import MANIFEST, problem
 
@@ -177,6 +178,24 @@ def test_an_outcome_counts_for_health_once(platform, caller, outcome, kept):
     pk = Instance.objects.get(agent__namespace=platform.namespace).pk
     assert [(one.ok, one.ms, one.code) for one in evidence.read([pk])[pk].calls] == kept
     assert running(platform) == 0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "served"),
+    [
+        ({"ok": False, "code": "500"}, {"caller": None, "other": "worker"}),
+        ({"ok": False, "code": "TIMEOUT"}, {"caller": None, "other": "worker"}),
+        ({"ok": False, "code": "429"}, {"caller": "worker", "other": "worker"}),
+        ({"ok": False, "code": "403"}, {"caller": "worker", "other": "worker"}),
+        ({"ok": True}, {"caller": "worker", "other": "worker"}),
+    ],
+)
+def test_failures_that_a_caller_reports_open_its_own_breaker(platform, caller, outcome, served):
+    for _ in range(3):
+        report(caller, ask(caller)["decisionId"], **outcome)
+    others = {"caller": caller, "other": platform.another("other")}
+    assert {name: ask(who)["matchedAgent"] for name, who in others.items()} == served
+    breaker.view().close()
 
 
 def test_an_outcome_is_for_who_got_the_address_to_report(platform, caller, shop):

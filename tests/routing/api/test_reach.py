@@ -246,9 +246,21 @@ def test_an_unknown_ability_is_404(shop):
     problem(shop("POST", "/v1/reach", request(target={"ability": "no.such"})), 404, "ABILITY_NOT_REGISTERED")
 
 
-def test_an_intent_finds_no_match_yet(shop):
-    document = problem(shop("POST", "/v1/reach", request(target={"intent": "classify"})), 404, "NO_MATCH")
-    assert document["suggestions"] == []
+def test_an_intent_that_means_nothing_for_certain_gets_the_nearest_suggestions(platform, shop):
+    document = problem(shop("POST", "/v1/reach", request(target={"intent": "echo the text"})), 404, "NO_MATCH")
+    assert document["suggestions"] == [{"ability": "echo", "score": 0.6667}]
+    narrow = platform.another(abilities=["ticket.*"])
+    assert (
+        problem(narrow("POST", "/v1/reach", request(target={"intent": "echo"})), 404, "NO_MATCH")["suggestions"] == []
+    )
+
+
+@pytest.mark.parametrize("target", [{"intent": "echo"}, {"intent": "say it again", "tags": ["text"]}])
+def test_an_intent_that_names_an_ability_or_whose_tags_only_one_has_is_run(shop, target):
+    answer = shop("POST", "/v1/reach", request(target=target))
+    assert answer.status_code == 202, answer.content
+    assert shop("GET", f"/v1/tasks/{answer.json()['taskId']}").json()["ability"] == "echo"
+    shop("POST", f"/v1/tasks/{answer.json()['taskId']}/cancel", {})
 
 
 def test_a_payload_against_the_input_schema_is_named(shop):

@@ -8,6 +8,7 @@ from multidict import CIMultiDict
 from common.json import parse
 from common.schema import Validator
 from routing.channels.answers import classify
+from routing.evidence import verdict_of
 from routing.snapshot import CapabilityView
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
@@ -89,6 +90,16 @@ def test_statuses_without_a_result_are_bad_responses(status):
 def test_an_error_status_has_its_code_whatever_the_body(status, code, certainty):
     found = outcome(b'{"jsonrpc": "2.0", "result": {"fine": true}, "id": 1}', status)
     assert (found.kind, found.code, found.certainty) == ("FAILED", code, certainty)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "verdict"),
+    [(429, {}, None), (429, {"Retry-After": "abc"}, None), (429, {"Retry-After": "2"}, None), (503, {}, False),
+     (503, {"Retry-After": "2"}, None), (400, {}, None), (401, {}, None), (403, {}, None), (404, {}, None),
+     (422, {}, None), (408, {}, False), (500, {}, False), (504, {}, False)],
+)  # fmt: skip
+def test_only_what_is_the_agents_own_fault_counts_against_it(status, headers, verdict):
+    assert verdict_of(outcome(b"{}", status, headers)) is verdict
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_three_failures_keep_the_next_task_waiting_until_a_trial_succeeds(engine
     assert not breaker.view().open(town.namespace)
 
 
-@pytest.mark.parametrize("status", [400, 404, 422])
+@pytest.mark.parametrize("status", [400, 404, 422, 429])
 def test_refusals_never_open_it(engine, town, status):
     route(town)
     town.agent.answer = answers(*[ok(b"{}", status)] * 6, ok())

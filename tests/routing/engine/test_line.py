@@ -1,6 +1,7 @@
 """Whose turn it is at an ability's next free slot."""
 
 import asyncio
+import datetime as dt
 
 import pytest
 
@@ -9,6 +10,7 @@ from routing.loads import Loads
 
 ECHO, PLACE = ("n", "echo"), ("n", "a", "i1")
 HIGH, NORMAL, LOW = 0, 1, 2
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 @pytest.fixture(autouse=True)
@@ -16,12 +18,13 @@ def _committed():
     """No database here."""
 
 
-async def line_up(slots, *turns):
-    """Tasks in line, in this order; the list fills as they are woken."""
+async def line_up(slots, *turns, ages=None):
+    """Tasks in line, in this order, due for so many seconds; the list fills as they are woken."""
     woken = []
 
     async def one(number, turn):
-        if await slots.wait(ECHO, frozenset({"a"}), 5.0, turn):
+        since = NOW - dt.timedelta(seconds=ages[number] if ages else 0)
+        if await slots.wait(ECHO, frozenset({"a"}), 5.0, turn, since):
             woken.append(number)
 
     tasks = [asyncio.ensure_future(one(number, turn)) for number, turn in enumerate(turns)]
@@ -37,10 +40,10 @@ async def free(slots, times):
             await asyncio.sleep(0)
 
 
-def order(*turns):
+def order(*turns, ages=None):
     async def main():
         slots = Slots(Loads())
-        woken, tasks = await line_up(slots, *turns)
+        woken, tasks = await line_up(slots, *turns, ages=ages)
         await free(slots, len(turns))
         await asyncio.gather(*tasks)
         return woken
@@ -58,6 +61,15 @@ def test_a_single_task_waits_for_one_of_another_clients_many():
 
 def test_clients_take_turns_each_in_its_own_order():
     assert order((NORMAL, "a"), (NORMAL, "a"), (NORMAL, "b"), (NORMAL, "b")) == [0, 2, 1, 3]
+
+
+def test_of_one_clients_the_one_that_has_been_due_for_longest_is_first_however_late_it_came():
+    assert order(*[(NORMAL, "a")] * 4, ages=[1, 3, 2, 3]) == [1, 3, 2, 0]
+
+
+def test_age_does_not_take_another_clients_turn():
+    turns = [(NORMAL, "a"), (NORMAL, "a"), (NORMAL, "b")]
+    assert order(*turns, ages=[9, 8, 1]) == [0, 2, 1]
 
 
 def test_a_line_full_of_low_takes_high_ones_and_clients_that_are_not_in_it_yet():

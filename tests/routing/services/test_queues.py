@@ -9,12 +9,15 @@ import pytest
 
 from common import clock
 from common.errors import Overloaded
+from routing.breaker import Breakers, Key
+from routing.breaker.rule import Circuit
 from routing.models import Worker
 from routing.services import queues
 from routing.snapshot import InstanceView
-from routing.trip import Accepted
+from routing.states import TaskError
+from routing.trip import Accepted, Retry
 from tests.routing.services.test_quotas import accepted, outcomes, submit
-from tests.routing.services.world import World, rows
+from tests.routing.services.world import World, failed, rows
 
 
 @pytest.fixture(autouse=True)
@@ -111,10 +114,30 @@ def test_a_task_that_would_come_too_late_is_refused_and_told_when_it_would_not(w
     took(world, 2)
     for _ in range(6):
         submit(world)
-    error = refusal(world, timeoutBudgetMs=5_000)  # six before it, 2 s each
+    error = refusal(world, timeoutBudgetMs=5_000)  # six before it and itself, 2 s each and three tenths to spare
     assert error.extra["limit"] == "timeoutBudgetMs"
-    assert error.retry_after == pytest.approx(9, abs=0.2)
-    submit(world, timeoutBudgetMs=15_000)
+    assert error.retry_after == pytest.approx(13.2, abs=0.2)
+    submit(world, timeoutBudgetMs=19_000)
+
+
+def test_what_a_task_takes_is_all_its_attempts_together(world: World) -> None:
+    limit(world, slots=1, maxInflight=10)
+    retried = world.running()
+    world.settle(retried, Retry(clock.now(), "TIMEOUT"), failed(TaskError.TIMEOUT))
+    world.settle(world.send(world.claim(retried.task.task_id)))
+    rows("UPDATE routing_attempt SET sent_at = ended_at - interval '2 s' WHERE namespace = %s RETURNING key",
+         world.namespace)  # fmt: skip
+    submit(world)
+    submit(world)
+    assert refusal(world, timeoutBudgetMs=10_000).extra["limit"] == "timeoutBudgetMs"  # two before it, 4 s each
+
+
+def test_an_instance_that_a_breaker_keeps_from_the_client_is_no_capacity(world: World, monkeypatch: Any) -> None:
+    limit(world, slots=1, queueMax=0)
+    at = clock.now().timestamp()
+    circuits = {Key(world.namespace, "worker", "i1"): Circuit(opened=at, until=at + 3600)}
+    monkeypatch.setattr(Breakers, "open", lambda self, namespace: circuits)
+    refusal(world)
 
 
 def test_a_high_priority_does_not_wait_for_normal_ones(world: World) -> None:
@@ -132,7 +155,7 @@ def test_a_client_does_not_wait_for_another_ones_backlog(world: World) -> None:
     for _ in range(6):
         submit(world)
     queues._figures.clear()
-    submit(world, client="single", timeoutBudgetMs=7_000)
+    submit(world, client="single", timeoutBudgetMs=8_000)
 
 
 def test_what_is_for_later_is_not_queued_now(world: World) -> None:
