@@ -9,9 +9,13 @@ true: nothing proves that they were not read. To make that rare, an idle connect
 less than the 5 s after which common servers close theirs.
 """
 
+import asyncio
+import contextlib
+import functools
+import re
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import SimpleNamespace
@@ -109,8 +113,12 @@ class Outbound:
         # aiohttp sends idempotent methods again by itself; whether to try again is decided, and counted, elsewhere.
         self._session._retry_connection = False
 
+        self._sockets: aiohttp.ClientSession | None = None
+
     async def close(self) -> None:
         """Close all connections."""
+        if self._sockets is not None:
+            await self._sockets.close()
         await self._session.close()
 
     def _socket(self, addr_info: tuple[Any, ...]) -> socket.socket:
@@ -164,6 +172,81 @@ class Outbound:
             raise
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
             raise _typed(error, trip) from None
+
+    @contextlib.asynccontextmanager
+    async def websocket(
+        self, url: str, *, headers: Mapping[str, str], connect_timeout_s: float, max_bytes: int, ping_s: float
+    ) -> AsyncIterator["WebSocket"]:
+        """A connection by the WebSocket protocol to a ws, wss, http or https address; messages of at most `max_bytes`.
+
+        A peer that answers no ping within half of `ping_s` is gone. Raises OutboundError, and Refused where the peer
+        answers the handshake with a status.
+        """
+        trip = _Trip()
+        try:
+            target = parse_url(re.sub("^ws", "http", url, flags=re.IGNORECASE))
+        except UrlRefused as error:
+            raise OutboundError(BAD_URL, str(error)) from None
+        try:
+            async with asyncio.timeout(connect_timeout_s + DNS_TIMEOUT_S):
+                found = await self._socket_session().ws_connect(
+                    target, headers=headers, heartbeat=ping_s, max_msg_size=max_bytes, autoclose=True
+                )
+        except aiohttp.WSServerHandshakeError as error:
+            raise Refused(error.status, CIMultiDict(error.headers or {})) from None
+        except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
+            raise _typed(error, trip) from None
+        try:
+            yield WebSocket(found)
+        finally:
+            await found.close()
+
+    def _socket_session(self) -> aiohttp.ClientSession:
+        """A session over the same connector, which checks addresses; its handshakes follow no redirects."""
+        if self._sockets is None:
+            self._sockets = aiohttp.ClientSession(
+                connector=self._session.connector,
+                connector_owner=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=self._session.headers,
+                trust_env=False,
+            )
+            self._sockets._request = functools.partial(self._sockets._request, allow_redirects=False)  # type: ignore[method-assign]
+        return self._sockets
+
+
+class Refused(Exception):
+    """The peer answered a WebSocket handshake with this status."""
+
+    def __init__(self, status: int, headers: CIMultiDict[str]):
+        super().__init__(f"the handshake was answered with {status}")
+        self.status, self.headers = status, headers
+
+
+class WebSocket:
+    """An open connection. Its errors are OutboundErrors, BROKEN or TOO_LARGE, with `sent`."""
+
+    def __init__(self, found: "aiohttp.ClientWebSocketResponse[bool]"):
+        self._found = found
+
+    async def send(self, text: str) -> None:
+        """Send one text message."""
+        try:
+            await self._found.send_str(text)
+        except (aiohttp.ClientError, OSError) as error:
+            raise OutboundError(BROKEN, f"the connection broke ({type(error).__name__})", sent=True) from None
+
+    async def receive(self) -> bytes | None:
+        """The next text message; None for one that is no text. Raises OutboundError at the connection's end."""
+        message = await self._found.receive()
+        if message.type == aiohttp.WSMsgType.TEXT:
+            return str(message.data).encode()
+        if message.type == aiohttp.WSMsgType.BINARY:
+            return None
+        code = self._found.close_code
+        if code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG:
+            raise OutboundError(TOO_LARGE, "a message is too large", sent=True, answered=True)
+        raise OutboundError(BROKEN, f"the connection was closed (code {code})", sent=True)
 
 
 def _trace() -> aiohttp.TraceConfig:

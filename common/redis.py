@@ -50,6 +50,11 @@ def call(work: Callable[[Any], T]) -> T:
         raise RedisAway(str(problem)) from problem
 
 
+def is_away() -> bool:
+    """Whether Redis failed a moment ago, so that `call` would not try."""
+    return time.monotonic() < _down_until
+
+
 class Script:
     """A Lua script that Redis is given once: `script(client, keys, values)`."""
 

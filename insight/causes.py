@@ -246,6 +246,7 @@ REASONS: dict[str, Text] = {
     "NO_ADDRESS": Text("it has no address to be called at", "没有可调用的地址"),
     "LOOKUP": Text("it may have run already, and its agent does not say whether it did", "可能已执行，智能体未答复"),
     "PULL": Text("it waits to be fetched by its agent", "等待智能体自行领取"),
+    "STREAM_AWAY": Text("its agent's stream cannot be written to just now", "智能体的消息流暂时无法写入"),
     "RETRY_BUDGET": Text("retries are limited to a share of the traffic", "重试次数受流量比例限制"),
     "BUSY": Text("it works on as much as it may", "已达到并发上限"),
     "ABILITY_BUSY": Text("the ability has as much under way as it may", "该能力已达到并发上限"),

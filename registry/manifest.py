@@ -23,10 +23,11 @@ _VALIDATOR = Validator(MANIFEST, name="manifest")
 
 @dataclass(frozen=True)
 class Rules:
-    """What this platform allows: addresses, and the names of `commands` that probes may run."""
+    """What this platform allows: addresses, the names of `commands` that probes may run, and of `functions`."""
 
     check_address: CheckAddress
     commands: Collection[str] = ()
+    functions: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def check(found: Any, agent_id: str, *, strict: bool, rules: Rules) -> Manifest:
         *_adapter(document["spec"]),
     ]
     problems += [*_addresses(document["spec"], rules.check_address), *_command(document["spec"], rules.commands)]
+    problems += _functions(document, rules.functions)
     if problems:
         raise ManifestInvalid(problems)
     capabilities = tuple(
@@ -226,6 +228,18 @@ def _command(spec: dict[str, Any], commands: Collection[str]) -> Iterator[FieldE
     elif name is not None and name not in commands:
         known = ", ".join(sorted(commands)) or "none"
         yield _error("/spec/probe/command", "COMMAND", f"{name!r} is not one of the operator's commands ({known})")
+
+
+def _functions(document: dict[str, Any], functions: Collection[str]) -> Iterator[FieldError]:
+    """Every capability of an agent that lists the channel function needs one of the operator's."""
+    if "function" not in document["spec"].get("channels", ()):
+        return
+    agent_id = document["metadata"]["name"]
+    for index, capability in enumerate(document["spec"]["capabilities"]):
+        name = capability["name"]
+        if name not in functions and f"{agent_id}.{name}" not in functions:
+            message = f"no function of the operator's is named {agent_id}.{name} or {name}"
+            yield _error(f"/spec/capabilities/{index}/name", "FUNCTION", message)
 
 
 def _warnings(spec: dict[str, Any], capabilities: tuple[CapabilityDocument, ...]) -> Iterator[FieldError]:

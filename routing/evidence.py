@@ -14,7 +14,7 @@ _FAULTS = frozenset(
 
 def result_of(outcome: Outcome) -> str:
     """Whether the outcome speaks for the instance, against it, or (a bad request, a request to slow down) neither."""
-    if outcome.kind != "FAILED":
+    if outcome.kind in ("SUCCEEDED", "ACCEPTED"):
         return OK
     if outcome.code == TaskError.SERVICE_UNAVAILABLE:
         return NEUTRAL if outcome.retry_after_ms is not None else FAILED

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from registry.states import ROUTABLE
 from routing.ask import MAX_HOPS, SCHEMA_VERSION, Ask
-from routing.channel_choice import pulls
+from routing.channel_choice import is_reachable
 from routing.loads import Key
 from routing.snapshot.model import CandidateView, InstanceView, RouteView
 from routing.states import TaskError
@@ -113,7 +113,7 @@ def state(seen: Seen) -> str | None:
 
 
 def address(seen: Seen) -> str | None:
-    return None if seen.instance.invoke_url or pulls(seen.candidate.agent) else "NO_ADDRESS"
+    return None if is_reachable(seen.candidate.agent, seen.instance) else "NO_ADDRESS"
 
 
 def requires(ask: Ask, seen: Seen) -> str | None:

@@ -88,6 +88,7 @@ class Outcome:
     SUCCEEDED  data and usage are set
     FAILED     code, message, retryable (None = by the rules) and details are set
     ACCEPTED   the agent has it (202): the result comes later; poll_url when it must be asked for
+    LOST       our own side lost it, or UNACKNOWLEDGED: the agent never said that it has it; as FAILED otherwise
     """
 
     kind: str
@@ -103,6 +104,7 @@ class Outcome:
     retry_after_ms: int | None = None
     details: dict[str, Any] | None = None
     poll_url: str | None = None
+    is_unread: bool = False  # ACCEPTED by what the agent reads from, and not by the agent yet
     timings: dict[str, int] = field(default_factory=dict)  # poolWaitMs, connectMs, agentMs
 
 

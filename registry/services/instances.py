@@ -95,10 +95,11 @@ def retire(row: Instance, reason: str, now: datetime) -> None:
 
 
 def keep_implicit(agent: Agent, now: datetime) -> None:
-    """Let the manifest's endpoints stand for an instance `default` while no other is registered."""
+    """Let the manifest's endpoints (or the platform's own functions) stand for an instance `default` while no other is
+    registered."""
     endpoints = agent.manifest["spec"].get("endpoints") or {}
     registered = agent.instances.filter(implicit=False, left_at=None).exists()
-    if registered or not endpoints.get("invoke"):
+    if registered or not (endpoints.get("invoke") or "function" in (agent.manifest["spec"].get("channels") or ())):
         agent.instances.filter(implicit=True).delete()
         return
     row = agent.instances.filter(instance_id=IMPLICIT).first()

@@ -198,7 +198,7 @@ def _add_revision(agent: Agent, content: _Content, actor: str) -> None:
 
 
 def _rules() -> Rules:
-    return Rules(wrong_address, settings.REACH_PROBE_COMMANDS)
+    return Rules(wrong_address, settings.REACH_PROBE_COMMANDS, settings.REACH_FUNCTIONS)
 
 
 def _locked(namespace: str, agent_id: str) -> Agent | None:

@@ -11,6 +11,7 @@ from routing.states import Certainty, TaskError
 from routing.trip import Dispatch, Outcome
 
 MESSAGE_LIMIT = 1000
+RECEIPT, PROGRESS, LATE = "receipt", "progress", "late"  # kinds of reports; a late one is a result after its time
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Sending:
     result_url: str
     result_token: str
     relay: Callable[[list[bytes]], None] | None = None  # takes the chunks of a streamed answer as they come
+    report: Callable[[str, bytes], None] | None = None  # takes what an agent reports on the way: (kind, body as JSON)
 
 
 class Channel(Protocol):

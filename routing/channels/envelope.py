@@ -50,8 +50,10 @@ def request_body(sending: Sending, now: dt.datetime, **more: Any) -> bytes:
     )
 
 
-def request_headers(sending: Sending, url: str, body: bytes, now: dt.datetime) -> dict[str, str]:
-    """The headers of a task request, signed with the agent's key if it has one."""
+def request_headers(
+    sending: Sending, url: str, body: bytes, now: dt.datetime, *, method: str | None = None
+) -> dict[str, str]:
+    """The headers of a task request, signed with the agent's key if it has one; `method` if not the capability's."""
     dispatch, task = sending.dispatch, sending.dispatch.task
     headers = {
         "Content-Type": "application/json",
@@ -66,7 +68,7 @@ def request_headers(sending: Sending, url: str, body: bytes, now: dt.datetime) -
     if sending.agent.signing:
         path, query = signed_parts(url)
         access_key, secret = sending.agent.signing
-        method = sending.capability.method
+        method = method or sending.capability.method
         headers |= sign(method, path, query, body, access_key, secret, created=int(now.timestamp()), nonce=new_nonce())
     return headers
 

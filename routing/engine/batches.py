@@ -15,11 +15,12 @@ from routing.breaker.retries import RetryBudgets
 from routing.engine.batcher import Batcher
 from routing.engine.leases import Leases
 from routing.limits.slots import Slot
-from routing.services import chunks, doubts, fallback, waiting
+from routing.services import chunks, doubts, fallback, held, waiting
 from routing.services.chunks import Chunked
 from routing.services.dispatch import dispatch
 from routing.services.doubts import Doubt
-from routing.services.receipt import Receipt, received
+from routing.services.held import Report
+from routing.services.receipt import Receipt, received, still_open
 from routing.services.settle import settle
 from routing.trip import Degrade, Dispatch, GiveUp, Outcome, Settled, Settlement, Substitute
 
@@ -35,11 +36,13 @@ PutBack = tuple[uuid.UUID, dt.datetime, dict[str, Any] | None]
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A receipt; with a slot, the agent works on its own until `until` and keeps it so long."""
+    """A receipt; with a slot, the agent works on its own until `until` and keeps it so long. `is_unread`: it was only
+    handed over, the receipt itself is yet to come."""
 
     receipt: Receipt
     slot: Slot | None = None
     until: dt.datetime | None = None
+    is_unread: bool = False
 
 
 class Batches:
@@ -55,6 +58,7 @@ class Batches:
         self.put_back: Batcher[PutBack, None] = Batcher(self._put_back, executor)
         self.tried: Batcher[Tried, None] = Batcher(self._tried, executor)
         self.chunks: Batcher[Chunked, None] = Batcher(self._chunks, executor)
+        self.reports: Batcher[Report, None] = Batcher(self._report, executor)
         self.doubts: Batcher[uuid.UUID, Doubt | None] = Batcher(self._doubts, executor)
         self.stale: Batcher[Due, bool] = Batcher(self._stale, executor)
         self.postpone: Batcher[Due, None] = Batcher(self._postpone, executor)
@@ -99,7 +103,8 @@ class Batches:
         now = clock.now()
         kept = [(one.slot, _ms(one.until - now)) for one in receipts if one.slot and one.until]
         self.leases.keep(kept)
-        there = received([one.receipt for one in receipts])
+        there = received([one.receipt for one in receipts if not one.is_unread])
+        there |= still_open([one.receipt for one in receipts if one.is_unread])
         self.leases.give_back([one.slot for one in receipts if one.slot and one.receipt.task_id not in there])
         return self._done([None] * len(receipts))
 
@@ -125,6 +130,10 @@ class Batches:
 
     def _chunks(self, given: list[Chunked]) -> list[None]:
         chunks.note(given)
+        return self._done([None] * len(given))
+
+    def _report(self, given: list[Report]) -> list[None]:
+        held.note(given, clock.now())
         return self._done([None] * len(given))
 
     def _doubts(self, task_ids: list[uuid.UUID]) -> list[Doubt | None]:

@@ -21,6 +21,7 @@ def sending_of(
     """One attempt of the task at the chosen instance, as of now."""
     now = clock.now()
     attempt_key = uuid.uuid4()
+    result_url, result_token = reporting(task.task_id, attempt_key)
     limit = dt.timedelta(milliseconds=timeout_ms(request, choice.candidate.agent.timeout_ms))
     timings = {"discoveryMs": discovery_ms, "routingMs": round(took_ms)}
     if task.attempts == 0:
@@ -45,6 +46,12 @@ def sending_of(
         instance=choice.instance,
         payload=bytes(request.payload),
         metadata=bytes(request.metadata) or None,
-        result_url=f"{settings.REACH_PUBLIC_URL}/v1/tasks/{task.task_id}/result",
-        result_token=attempt_tokens.issue(task.task_id, str(attempt_key)),
+        result_url=result_url,
+        result_token=result_token,
     )
+
+
+def reporting(task_id: uuid.UUID, attempt_key: uuid.UUID) -> tuple[str, str]:
+    """Where the agent may report on the attempt, and the token that lets it."""
+    url = f"{settings.REACH_PUBLIC_URL}/v1/tasks/{task_id}/result"
+    return url, attempt_tokens.issue(task_id, str(attempt_key))

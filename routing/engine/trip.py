@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from django.db import InterfaceError, OperationalError
 
 from callbacks.messages import Due
-from common import clock
+from common import clock, redis
 from routing import pulling, snapshot
 from routing.breaker.counting import Call, count, let_go
-from routing.channel_choice import PULL, channel_of
+from routing.channel_choice import PULL, STREAM, channel_of
 from routing.channels import Channel, Sending
 from routing.channels.base import failed
 from routing.choice import Choice, NoChoice, ability_busy, choose
@@ -26,6 +26,7 @@ from routing.engine.batches import GONE, RETRY_BUDGET, Batches, Received
 from routing.engine.cancels import Cancels
 from routing.engine.lookups import Lookups, Word, lookup_of
 from routing.engine.relay import Relay
+from routing.engine.reporting import Reporting
 from routing.engine.request import Request, ask_of, read, timeout_ms
 from routing.engine.sendings import sending_of
 from routing.engine.slots import Slots
@@ -59,6 +60,7 @@ LOOK_AGAIN_S = 1.0  # a task that nobody can take is looked at again after so lo
 LONGEST_LOOK_S = 5.0
 SETTLE_AGAIN_S = 1.0
 LOOKUP = "LOOKUP"  # what a task waits for that may have run, while its agent's lookup does not answer
+STREAM_AWAY = "STREAM_AWAY"  # what it waits for while its agent's stream cannot be written to
 LOOKUP_AGAIN = dt.timedelta(seconds=5)
 OFFER_AGAIN = dt.timedelta(seconds=30)  # a task that nobody fetched is routed anew after so long
 
@@ -176,6 +178,11 @@ class Trips:
                 return None
             sending = sending_of(task, request, choice, channel, took_ms=took_ms, discovery_ms=discovery_ms)
             prepared = Prepared(sending, choice.route, request, _slot(sending.dispatch, choice))
+            if channel == STREAM and redis.is_away():
+                self._slots.release(prepared.slot.places)
+                let_go(prepared.breakers, clock.now())
+                await self._wait(task, STREAM_AWAY, choice.decision)
+                return None
             refused = await self._dispatch(prepared)
             if not refused:
                 return prepared
@@ -200,8 +207,9 @@ class Trips:
         """Send it; whatever the channel may throw is an outcome too. None if its task was cancelled meanwhile."""
         began = time.perf_counter()
         relay = Relay(self._batches.chunks.do, sending.dispatch)
+        reports = Reporting(self._batches.reports.do, sending.dispatch)
         try:
-            whole = replace(sending, relay=relay.add)
+            whole = replace(sending, relay=relay.add, report=reports.add)
             channel = self._channels[sending.dispatch.channel]
             outcome = await self._cancels.guard(sending.dispatch, lambda: channel.send(whole))
         except Exception as error:
@@ -210,7 +218,8 @@ class Trips:
             return failed(TaskError.UNREACHABLE, Certainty.MAYBE_RAN, clock.now(), message)
         finally:
             await relay.close()
-        if outcome is not None:
+            await reports.close()
+        if outcome is not None and not outcome.is_unread:
             self._observe(sending, outcome, (time.perf_counter() - began) * 1000)
         return outcome
 
@@ -338,8 +347,12 @@ class Trips:
         task, number = prepared.task, prepared.sending.dispatch.number
         at = outcome.received_at or outcome.at
         poll_url, until = outcome.poll_url, prepared.sending.dispatch.deadline_at
-        receipt = Receipt(task.task_id, number, at, worker=self._boot_id, released=True, poll_url=poll_url)
-        await self._until_recorded(lambda: self._batches.receipts.do(Received(receipt, prepared.slot, until)))
+        key = prepared.sending.dispatch.attempt_key if outcome.is_unread else None
+        receipt = Receipt(
+            task.task_id, number, at, worker=self._boot_id, attempt_key=key, released=True, poll_url=poll_url
+        )
+        received = Received(receipt, prepared.slot, until, is_unread=outcome.is_unread)
+        await self._until_recorded(lambda: self._batches.receipts.do(received))
 
     async def _settle(self, settlement: Settlement) -> None:
         settled = await self._until_recorded(lambda: self._batches.settle.do(settlement))

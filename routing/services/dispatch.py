@@ -35,7 +35,7 @@ WITH given AS (SELECT * FROM {unnest(_COLUMNS)}), locked AS MATERIALIZED (
   INSERT INTO routing_attempt (task_id, number, key, namespace, agent_id, instance_id, capability, channel, worker,
     certainty, sent_at, deadline_at, decision)
   SELECT g.id, g.number, g.key, g.namespace, g.agent_id, g.instance_id, g.capability, g.channel,
-    CASE WHEN g.channel <> 'pull' THEN %(boot)s::uuid END,
+    CASE WHEN g.channel NOT IN ('pull', 'stream') THEN %(boot)s::uuid END,
     'MAYBE_RAN', g.sent_at, g.deadline_at, g.decision::jsonb
   FROM given g JOIN sent s ON s.id = g.id
 ), event AS (

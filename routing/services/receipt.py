@@ -66,12 +66,26 @@ WITH given AS (SELECT * FROM {unnest(_COLUMNS)}), locked AS MATERIALIZED (
 )
 SELECT id FROM meant"""  # noqa: S608 - made of constants
 
+_STILL_OPEN = "SELECT task_id FROM routing_attempt WHERE task_id = ANY(%s) AND key = ANY(%s) AND ended_at IS NULL"
+
 
 @robust
 def received(receipts: Sequence[Receipt], node: str | None = None) -> set[uuid.UUID]:
     """Note receipts; returns the tasks whose present attempt they concern, those told before included."""
+    if not receipts:
+        return set()
     rows = [(r.task_id, r.number, r.at, r.worker, r.attempt_key, r.released, r.poll_url) for r in receipts]
     values = {"node": node or here(), "polled": POLLED, "first": dt.timedelta(seconds=FIRST_S)}
     with hot_cursor() as cursor:
         cursor.execute(_RECEIVED, {**arrays(_COLUMNS, rows), **values}, prepare=True)
+        return {row[0] for row in cursor.fetchall()}
+
+
+@robust
+def still_open(receipts: Sequence[Receipt]) -> set[uuid.UUID]:
+    """The tasks whose attempts of these keys have not ended; notes nothing."""
+    if not receipts:
+        return set()
+    with hot_cursor() as cursor:
+        cursor.execute(_STILL_OPEN, [[r.task_id for r in receipts], [r.attempt_key for r in receipts]], prepare=True)
         return {row[0] for row in cursor.fetchall()}

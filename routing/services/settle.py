@@ -8,6 +8,7 @@ from routing.services.moves import AttemptEnd, Ending, Match, Move
 from routing.states import TaskError, TaskState
 from routing.trip import Degrade, GiveUp, Outcome, Retry, Settled, Settlement, Substitute, Succeed
 
+LOST = ("LOST", "UNACKNOWLEDGED")
 FALLBACK = "FALLBACK"  # the event of a task that goes on to a substitute
 
 _BY_CODE: dict[TaskError | None, str] = {TaskError.TIMEOUT: "TIMEOUT", TaskError.CANCELLED: "CANCELLED"}
@@ -61,7 +62,7 @@ def attempt_end(outcome: Outcome) -> AttemptEnd:
     """How the attempt's row reads after this outcome."""
     ended = "SUCCEEDED" if outcome.kind == "SUCCEEDED" else _BY_CODE.get(outcome.code, "FAILED")
     return AttemptEnd(
-        outcome="LOST" if outcome.kind == "LOST" else ended,
+        outcome="LOST" if outcome.kind in LOST else ended,
         certainty=outcome.certainty,
         code=outcome.code,
         message=outcome.message or None,

@@ -13,14 +13,15 @@ import msgspec
 
 from common.database import hot_cursor, robust
 from routing import queue
+from routing.channels.entries import UNREAD
 from routing.policy import RouteFacts, decide
-from routing.services import crashes, good, moves, workers
+from routing.services import crashes, good, moves, streams, workers
 from routing.services.facts import AttemptFacts, route_facts, task_facts
 from routing.services.fallback import Falling, instead
 from routing.services.moves import SENT, AttemptEnd, Ending, Match, Move
 from routing.services.observe import Ended, observe
 from routing.services.receipt import RECEIPT_WITHIN
-from routing.services.settle import move_of
+from routing.services.settle import LOST, move_of
 from routing.states import Certainty, TaskError, TaskState
 from routing.trip import Await, Degrade, GiveUp, Outcome, Settlement
 
@@ -52,6 +53,9 @@ _UNANSWERED = _ATTEMPT.format(which="a.deadline_at <= %(now)s AND (a.worker IS N
 _UNACKNOWLEDGED = _ATTEMPT.format(
     which="a.worker IS NULL AND a.channel = 'pull' AND a.received_at IS NULL AND a.sent_at <= %(unheard)s"
 )
+_UNREAD = _ATTEMPT.format(
+    which="a.worker IS NULL AND a.channel = 'stream' AND a.received_at IS NULL AND a.sent_at <= %(unheard)s"
+)
 _HELD = _ATTEMPT.format(which="a.worker = ANY(%(boots)s::uuid[])")
 
 
@@ -72,8 +76,10 @@ def sweep(now: dt.datetime, node: str | None = None) -> Swept:
     swept.given_back = _repeat(lambda: _give_back(now, node))
     swept.lost = _repeat(lambda: _close_lost(now, node))
     swept.unacknowledged = _repeat(lambda: _close_unacknowledged(now, node))
+    swept.unacknowledged += _repeat(lambda: _close_unread(now, node))
     swept.timed_out = _repeat(lambda: _close_unanswered(now, node))
     _repeat(lambda: _end_overdue(now, node, swept))
+    streams.mend(now)
     good.forget(now)
     return swept
 
@@ -149,6 +155,17 @@ def _close_unacknowledged(now: dt.datetime, node: str | None) -> int:
     return _close(found, _no_receipt, now, node)
 
 
+def _close_unread(now: dt.datetime, node: str | None) -> int:
+    """Entries of streams that no receipt came for: withdrawn first, so that nobody reads them any more."""
+    found = _attempts(_UNREAD, {"unheard": now - RECEIPT_WITHIN, "limit": LIMIT})
+    taken = {
+        one.key: streams.withdrawn((one.facts.namespace, one.facts.agent_id, one.instance_id), one.key) for one in found
+    }
+    known = [one for one in found if taken[one.key] is not None]  # without Redis nobody can tell; it waits
+    _close(known, lambda one, at: _not_taken(taken[one.key] == UNREAD, at), now, node)
+    return len(known)
+
+
 def _close_lost(now: dt.datetime, node: str | None) -> int:
     dead = workers.dead()
     found = _attempts(_HELD, {"boots": dead, "limit": LIMIT}) if dead else []
@@ -175,6 +192,10 @@ class _Open:
     facts: AttemptFacts
     instance_id: str
     sent_at: dt.datetime
+
+    @property
+    def stream(self) -> tuple[str, str, str]:
+        return self.facts.namespace, self.facts.agent_id, self.instance_id
 
 
 @robust(patience=_PATIENCE_S)
@@ -215,7 +236,15 @@ def _no_answer(one: _Open, now: dt.datetime) -> Outcome:
 
 def _no_receipt(one: _Open, now: dt.datetime) -> Outcome:
     message = "The agent fetched the task and did not acknowledge it in time."
-    return Outcome("LOST", Certainty.MAYBE_RAN, now, code=TaskError.UNREACHABLE, message=message)
+    return Outcome("UNACKNOWLEDGED", Certainty.MAYBE_RAN, now, code=TaskError.UNREACHABLE, message=message)
+
+
+def _not_taken(is_unread: bool, now: dt.datetime) -> Outcome:
+    if is_unread:
+        message, certainty = "The agent did not read the task from its stream in time.", Certainty.NOT_SENT
+    else:
+        message, certainty = "The agent read the task and did not acknowledge it in time.", Certainty.MAYBE_RAN
+    return Outcome("UNACKNOWLEDGED", certainty, now, code=TaskError.UNREACHABLE, message=message)
 
 
 def _worker_died(one: _Open, now: dt.datetime) -> Outcome:
@@ -235,7 +264,7 @@ def _close(
 
 def _settled(one: _Open, outcome: Outcome, now: dt.datetime) -> Move | None:
     route: RouteFacts = route_facts(one.facts)
-    if outcome.kind == "LOST":  # not delivered, or our side's fault: worth a retry whatever the route lists
+    if outcome.kind in LOST:  # not delivered, or our side's fault: worth a retry whatever the route lists
         route = replace(route, retryable=route.retryable | {TaskError.UNREACHABLE})
     decision = decide(outcome, task_facts(one.facts), route, now)
     if isinstance(decision, Await):

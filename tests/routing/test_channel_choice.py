@@ -19,7 +19,12 @@ from routing.snapshot import AgentView, InstanceView
         (("pull", "http"), "pull", "http://a/", "interactive", "http"),
         (("pull",), "", "http://a/", "interactive", "pull"),
         (("http", "pull"), "", "", "interactive", "pull"),
-        (("function",), "", "http://a/", None, "http"),
+        (("a2a",), "", "http://a/", None, "http"),
+        (("function",), "", "", None, "function"),
+        (("stream", "http"), "", "http://a/", "batch", "stream"),
+        (("http",), "", "ws://a/", None, "websocket"),
+        (("http", "websocket"), "http", "WSS://a/", None, "websocket"),
+        (("websocket",), "", "", None, "http"),
     ],
 )
 def test_the_channel_follows_the_kind_of_work_then_the_instance_then_the_manifest(

@@ -1,79 +1,56 @@
-"""What every channel does alike: each test runs once a channel. A new channel is one more driver here."""
+"""What every channel does alike: each test runs once a channel. A new channel is one more driver in `drivers`."""
 
-import uuid
+import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
-from django.db import transaction
+from django.conf import settings as django_settings
 
 from common import clock
 from common.errors import StateConflict
-from common.json import dumps, parse
-from registry.models import Agent
-from registry.services.changes import touch
-from routing.services import lease, report
+from common.json import parse
 from routing.services.cancel import cancel
-from routing.services.lease import Fetcher
+from routing.services.sweep import sweep
+from tests.routing.engine.channel_table import has, markdown
+from tests.routing.engine.drivers import DRIVERS
 from tests.routing.engine.local import wait_until
 from tests.routing.services.world import rows, task
 
 
-class Http:
-    """The agent is sent the task and answers 202."""
+def needs(behaviour: str) -> Any:
+    """The test is for channels that have this; the table says which those are."""
 
-    name = "http"
+    def mark(test: Any) -> Any:
+        test.needs = behaviour
+        return test
 
-    def __init__(self, town: Any):
-        async def answer(_: Any) -> web.Response:
-            return web.json_response({}, status=202)
-
-        self._server, self._seen = town.agent, 0
-        self._server.answer = answer
-
-    def next(self) -> bytes:
-        """The next task request that reaches the agent."""
-        self._seen += 1
-        body: bytes = self._server.wait_for(self._seen)[self._seen - 1].body
-        wait_until(lambda: task(uuid.UUID(parse(body)["taskId"]))["state"] != "DISPATCHED")
-        return body
+    return mark
 
 
-class Pull:
-    """The agent fetches the task and acknowledges it."""
-
-    name = "pull"
-
-    def __init__(self, town: Any):
-        with transaction.atomic():
-            Agent.objects.filter(namespace=town.namespace).update(manifest={"spec": {"channels": ["pull"]}})
-            touch(town.namespace)
-        self._fetcher = Fetcher(town.namespace, "worker", "i1")
-
-    def next(self) -> bytes:
-        found: list[lease.Leased] = []
-
-        def fetched() -> bool:
-            found.extend(lease.take(self._fetcher, 1, clock.now()))
-            return bool(found)
-
-        wait_until(fetched, 20)
-        report.receipt(found[0].task_id, found[0].attempt_key, b"{}", clock.now())
-        return found[0].body
+def pytest_generate_tests(metafunc: Any) -> None:
+    if "agent" in metafunc.fixturenames:
+        behaviour = getattr(metafunc.function, "needs", None)
+        fit = [
+            one for one in DRIVERS if behaviour is None or (has(one.name, behaviour) and behaviour not in one.elsewhere)
+        ]
+        metafunc.parametrize("agent", fit, ids=[one.name for one in fit], indirect=True)
 
 
-@pytest.fixture(params=[Http, Pull], ids=lambda driver: driver.name)
-def agent(request: Any, engine: Any, town: Any) -> Any:
+@pytest.fixture
+def agent(request: Any, settings: Any, engine: Any, town: Any) -> Any:
     """How the agent gets its tasks."""
-    return request.param(town)
+    settings.REACH_FUNCTIONS = {"echo": "tests.routing.engine.drivers:work"}
+    driver = request.param(town)
+    yield driver
+    driver.stop()
 
 
-def tell(body: dict[str, Any], **result: Any) -> None:
-    raw = dumps({"attemptKey": body["attemptKey"], **result})
-    report.result(uuid.UUID(body["taskId"]), uuid.UUID(body["attemptKey"]), raw, clock.now())
+def data_of(row: dict[str, Any]) -> Any:
+    return parse(bytes(row["result"]))["data"]
 
 
-def test_the_request_is_the_callers_bytes_with_keys_of_its_own(agent, town):
+def test_the_request_is_the_callers_with_keys_of_its_own_and_the_attempt_is_on_record(agent: Any, town: Any):
     task_id = town.submit({"n": 9007199254740993, "t": "😀"}, correlationId="o-1", metadata={"userId": "u"})
     raw = agent.next()
     body = parse(raw)
@@ -82,57 +59,115 @@ def test_the_request_is_the_callers_bytes_with_keys_of_its_own(agent, town):
     assert (body["metadata"], body["messageType"]) == ({"userId": "u"}, "task.request")
     assert body["resultToken"]
     assert body["resultUrl"].endswith(f"/v1/tasks/{task_id}/result")
-
-
-def test_the_attempt_is_on_record_with_channel_and_decision_and_nobody_holds_it(agent, town):
-    task_id = town.submit()
-    agent.next()
     [row] = rows("SELECT * FROM routing_attempt WHERE task_id = %s", task_id)
-    assert (row["channel"], row["worker"], row["certainty"]) == (agent.name, None, "MAYBE_RAN")
+    assert (row["channel"], row["worker"] is not None, row["certainty"]) == (agent.name, agent.is_held, "MAYBE_RAN")
     assert parse(row["decision"].encode())["chosen"] == {"agentId": "worker", "instanceId": "i1"}
     assert task(task_id)["state"] == "RUNNING"
+    agent.result(body, status="SUCCEEDED", data={})
+    town.ended(task_id)
 
 
-def test_a_result_ends_it_and_told_twice_changes_nothing(agent, town):
+@needs("duplicate result")
+def test_a_result_ends_it_and_told_twice_changes_nothing(agent: Any, town: Any):
     task_id = town.submit()
     body = parse(agent.next())
-    for data in ({"y": 1}, {"y": 2}):
-        tell(body, status="SUCCEEDED", data=data)
+    agent.result(body, status="SUCCEEDED", data={"y": 1})
     [row] = town.ended(task_id)
-    assert (row["state"], parse(bytes(row["result"]))["data"]) == ("SUCCEEDED", {"y": 1})
+    agent.result(body, status="SUCCEEDED", data={"y": 2})
+    assert (row["state"], data_of(task(task_id))) == ("SUCCEEDED", {"y": 1})
 
 
-def test_a_failure_keeps_the_agents_code(agent, town):
+def test_a_failure_keeps_the_agents_code(agent: Any, town: Any):
     task_id = town.submit()
-    tell(parse(agent.next()), status="FAILED", error={"code": "CARD", "message": "declined"})
+    agent.result(parse(agent.next()), status="FAILED", error={"code": "CARD", "message": "declined"})
     [row] = town.ended(task_id)
     assert (row["error_code"], parse(row["error_details"].encode())) == ("AGENT_FAILED", {"agentCode": "CARD"})
 
 
-def test_a_retry_has_a_new_attempt_key_and_the_same_idempotency_key(agent, town):
+def test_a_retry_has_a_new_attempt_key_the_same_idempotency_key_and_the_last_word(agent: Any, town: Any):
     task_id = town.submit(retry={"backoffMs": 0})
     first = parse(agent.next())
-    tell(first, status="FAILED", error={"code": "BUSY", "message": "later", "retryable": True})
+    agent.result(first, status="FAILED", error={"code": "BUSY", "message": "later", "retryable": True})
     second = parse(agent.next())
     assert second["attempt"] == 2
     assert (first["attemptKey"] != second["attemptKey"], first["idempotencyKey"]) == (True, second["idempotencyKey"])
-    tell(first, status="SUCCEEDED", data={})  # it has had its say
-    assert task(task_id)["state"] == "RUNNING"
-    tell(second, status="SUCCEEDED", data={})
-    assert town.ended(task_id)[0]["state"] == "SUCCEEDED"
+    agent.result(second, status="SUCCEEDED", data={"y": 2})
+    [row] = town.ended(task_id)
+    assert (row["state"], data_of(row)) == ("SUCCEEDED", {"y": 2})
 
 
-def test_progress_is_shown(agent, town):
+@needs("refusal")
+def test_a_refusal_is_not_retried(agent: Any, town: Any):
+    answers_with_a_status = has(agent.name, "retry-after")
+    if answers_with_a_status:
+        agent.refuse(400)
+    task_id = town.submit()
+    if not answers_with_a_status:
+        error = {"code": "REJECTED", "message": "no", "retryable": False}
+        agent.result(parse(agent.next()), status="FAILED", error=error)
+    [row] = town.ended(task_id)
+    assert (row["state"], row["attempts"]) == ("FAILED", 1)
+
+
+@needs("retry-after")
+def test_an_agent_that_is_busy_is_asked_again_when_it_says(agent: Any, town: Any):
+    agent.refuse(503, {"Retry-After": "3600"})
+    task_id = town.submit(ttlMs=86_400_000, timeoutBudgetMs=86_400_000)
+    wait_until(lambda: task(task_id)["state"] == "RETRY_WAIT")
+    assert task(task_id)["due_at"] > clock.now() + dt.timedelta(minutes=50)
+    cancel(task_id, "test", clock.now())
+
+
+def test_progress_is_shown(agent: Any, town: Any):
     task_id = town.submit()
     body = parse(agent.next())
-    report.progress(task_id, uuid.UUID(body["attemptKey"]), b'{"percent": 40, "message": "half"}', clock.now())
+    agent.progress(body, percent=40, message="half")
+    wait_until(lambda: task(task_id)["progress"])
     assert parse(task(task_id)["progress"].encode())["percent"] == 40
+    agent.result(body, status="SUCCEEDED", data={})
+    town.ended(task_id)
 
 
-def test_after_a_cancel_the_agent_is_refused(agent, town):
+@needs("chunks")
+def test_chunks_are_relayed_as_they_come(agent: Any, town: Any):
+    task_id = town.submit()
+    body = parse(agent.next())
+    agent.chunk(body, {"part": 1})
+    wait_until(lambda: "CHUNK" in town.events(task_id))
+    agent.result(body, status="SUCCEEDED", data={"y": 1})
+    [row] = town.ended(task_id)
+    assert data_of(row) == {"y": 1}
+
+
+def test_after_a_cancel_the_agent_is_told_or_refused(agent: Any, town: Any):
     task_id = town.submit()
     body = parse(agent.next())
     cancel(task_id, "test", clock.now())
-    with pytest.raises(StateConflict):
-        tell(body, status="SUCCEEDED", data={})
+    if agent.name == "websocket":
+        wait_until(lambda: agent.server.said == [{"type": "cancel", "attemptKey": body["attemptKey"]}])
+    elif agent.name == "function":
+        wait_until(lambda: agent.is_over(body))
+    else:
+        with pytest.raises(StateConflict):
+            agent.result(body, status="SUCCEEDED", data={})
     assert task(task_id)["state"] == "CANCELLED"
+
+
+@needs("late result")
+def test_an_attempt_has_its_time_and_a_later_result_is_kept(agent: Any, town: Any):
+    task_id = town.submit(timeoutMs=3000, retry={"maxAttempts": 1})
+    body = parse(agent.next())
+    if not agent.is_held:
+        sweep(clock.now() + dt.timedelta(seconds=4))
+    [row] = town.ended(task_id)
+    assert (row["state"], row["error_code"]) == ("TIMEOUT", "TIMEOUT")
+    try:
+        agent.late(body, status="SUCCEEDED", data={"y": 9})
+    except StateConflict:
+        pass
+    wait_until(lambda: task(task_id)["late"])
+
+
+def test_the_table_in_the_documentation_is_this_one():
+    text = (Path(django_settings.BASE_DIR) / "docs" / "channels.md").read_text("utf-8")
+    assert markdown() in text
