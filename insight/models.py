@@ -1,5 +1,6 @@
 """What somebody should look at."""
 
+from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -94,3 +95,19 @@ class Bulk(models.Model):
 
     def __str__(self) -> str:
         return f"{self.action} × {self.count}"
+
+
+class SavedView(models.Model):
+    """A person's own name for a list of tasks: the query of its address, not the tasks."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, verbose_name=_("user"))
+    name = models.CharField(_("name"), max_length=60)
+    query = models.CharField(_("query"), max_length=4000)
+
+    class Meta:
+        verbose_name = _("saved view")
+        verbose_name_plural = _("saved views")
+        constraints = [models.UniqueConstraint(fields=["user", "name"], name="saved_view_once")]
+
+    def __str__(self) -> str:
+        return self.name

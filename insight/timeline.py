@@ -3,8 +3,10 @@
 import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from insight.journey import Journey
+from routing.models import Attempt
 from routing.states import FINAL
 
 LONG_TAIL = 4  # callbacks that take this many times the task's own time are drawn on a scale of their own
@@ -15,10 +17,10 @@ NARROWEST = 0.5  # per cent; a bar that is there can be seen
 class Bar:
     """`left` and `width` in per cent of the scale; `kind` names the colour and the words."""
 
-    kind: str  # queue, send, run, wait, deliver
+    kind: str  # queue, route, send, run, wait, deliver
     left: float
     width: float
-    ms: int
+    ms: float
     failed: bool = False
     open: bool = False
 
@@ -30,7 +32,7 @@ class Lane:
     name: str
     number: int | None
     bars: tuple[Bar, ...]
-    ms: int
+    ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,11 @@ def timeline(found: Journey, now: dt.datetime) -> list[Scale]:
 
 def _work(found: Journey, now: dt.datetime) -> list[_Lane]:
     task, ended = found.task, found.task.ended_at
-    first = found.attempts[0].sent_at if found.attempts else ended or now
+    queue = [_Span("queue", task.created_at, ended or now, open=not ended)]
     lanes: list[_Lane] = [
-        ("queue", None, [_Span("queue", task.created_at, first, open=not found.attempts and not ended)])
+        ("queue", None, _before(task.created_at, found.attempts[0], "queue") if found.attempts else queue)
     ]
-    for index, attempt in enumerate(found.attempts):
+    for attempt, following in zip_longest(found.attempts, found.attempts[1:]):
         end = attempt.ended_at or ended or now
         received = attempt.received_at
         failed = attempt.outcome not in (None, "SUCCEEDED")
@@ -79,12 +81,21 @@ def _work(found: Journey, now: dt.datetime) -> list[_Lane]:
         spans = [_Span("send", attempt.sent_at, received or end, failed and not received, going and not received)]
         if received:
             spans.append(_Span("run", received, end, failed, going))
-        following = found.attempts[index + 1].sent_at if index + 1 < len(found.attempts) else None
-        until = following or (now if task.state not in FINAL and not going else None)
-        if until and until > end:
-            spans.append(_Span("wait", end, until, open=following is None))
+        if following and following.sent_at > end:
+            spans += _before(end, following, "wait")
+        elif not following and not going and task.state not in FINAL and now > end:
+            spans.append(_Span("wait", end, now, open=True))
         lanes.append(("attempt", attempt.number, spans))
     return lanes
+
+
+def _before(start: dt.datetime, attempt: Attempt, kind: str) -> list[_Span]:
+    """What came before an attempt was sent: a wait, and at its end the choice of whom to send it to."""
+    took = (attempt.decision or {}).get("tookMs")
+    chose = dt.timedelta(milliseconds=took if isinstance(took, int | float) and took > 0 else 0)
+    begun = max(start, attempt.sent_at - chose)
+    spans = [_Span(kind, start, begun)]
+    return [*spans, _Span("route", begun, attempt.sent_at)] if chose else spans
 
 
 def _told(found: Journey, now: dt.datetime) -> list[_Lane]:
@@ -110,7 +121,7 @@ def _last(lanes: list[_Lane]) -> dt.datetime | None:
 
 
 def _scale(lanes: list[_Lane], start: dt.datetime, end: dt.datetime) -> Scale:
-    whole = max(_ms(end - start), 1)
+    whole = max(round(_ms(end - start)), 1)
 
     def bar(span: _Span) -> Bar:
         left = min(100 * _ms(span.start - start) / whole, 100 - NARROWEST)
@@ -143,5 +154,5 @@ def _steps() -> Iterator[int]:
             yield factor * 10**power
 
 
-def _ms(span: dt.timedelta) -> int:
-    return max(0, span // dt.timedelta(milliseconds=1))
+def _ms(span: dt.timedelta) -> float:
+    return max(0.0, span / dt.timedelta(milliseconds=1))

@@ -3,6 +3,7 @@
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
@@ -23,7 +24,7 @@ ACTIONS = {  # each leaves its line in the audit log
 @require_POST
 @for_viewers
 def act(request: HttpRequest, viewer: Viewer, task_id: str, action: str) -> HttpResponse:
-    """Does it if the person may, and goes back to the task's page with what happened."""
+    """Does it if the person may, and goes back to where it was asked, else to the task's page, with what happened."""
     if action not in ACTIONS or not viewer.may_act:
         raise Http404
     found = visible_journey(viewer, task_id)
@@ -34,4 +35,7 @@ def act(request: HttpRequest, viewer: Viewer, task_id: str, action: str) -> Http
         messages.warning(request, _("That is no longer possible: the task has moved on meanwhile."))
     else:
         messages.success(request, done_words(action))
+    back = request.POST.get("back", "")
+    if url_has_allowed_host_and_scheme(back, allowed_hosts=None):
+        return redirect(back)
     return redirect("console:task", task_id=str(found.task.id))

@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path
 from django.views.i18n import set_language
 
-from insight.console import actions, alerts, catalog, views
+from insight.console import actions, alerts, bulk, callbacks, catalog, dashboards, saved, traces, views, who
 
 app_name = "console"
 
@@ -12,6 +12,15 @@ urlpatterns = [
     path("", views.task_list, name="tasks"),
     path("tasks/<str:task_id>/", views.task_page, name="task"),
     path("tasks/<str:task_id>/<str:action>", actions.act, name="act"),
+    path("traces/<str:trace_id>/", traces.page, name="trace"),
+    path("callbacks/", callbacks.browse, name="callbacks"),
+    path("bulk/", bulk.browse, name="bulks"),
+    path("bulk/new", bulk.new, name="new-bulk"),
+    path("bulk/<str:bulk_id>/", bulk.page, name="bulk"),
+    path("bulk/<str:bulk_id>/stop", bulk.stop, name="stop-bulk"),
+    path("dashboards/", dashboards.page, name="dashboards"),
+    path("who/", who.ask, name="who"),
+    path("views/", saved.save, name="save-view"),
     path("catalog/", catalog.browse, name="catalog"),
     path("catalog/ability/", catalog.ability, name="ability"),
     path("agents/<str:namespace>/<str:agent_id>/", catalog.agent, name="agent"),

@@ -6,9 +6,10 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.views import LoginView
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse_lazy
+from django.urls import reverse
+from django.utils.http import urlencode
 from django.utils.translation import get_language
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -18,10 +19,13 @@ from common.errors import NotFound
 from common.ids import parse_id
 from insight import journey, search
 from insight.access import Viewer, viewer_of
-from insight.console.words import action_words
+from insight.console import saved
+from insight.console.words import action_words, phase_words
+from insight.filters import SPANS, Filter
 from insight.journey import Journey
 from insight.masking import sensitive_fields, shown
 from insight.timeline import timeline
+from routing.documents import timings_object
 from routing.states import OPEN, TaskState
 
 View = Callable[..., HttpResponse]
@@ -50,38 +54,52 @@ def for_viewers(view: View) -> View:
 
 
 def _to_login(request: HttpRequest) -> HttpResponse:
-    response: HttpResponse = redirect(f"{reverse_lazy('console:login')}?{_query({'next': request.get_full_path()})}")
+    response: HttpResponse = redirect(f"{reverse('console:login')}?{urlencode({'next': request.get_full_path()})}")
     if "HX-Request" in request.headers:  # a fragment cannot hold the login page: the whole window goes there
         response = HttpResponse(status=204)
-        response["HX-Redirect"] = str(reverse_lazy("console:login"))
+        response["HX-Redirect"] = reverse("console:login")
     return response
 
 
 @require_safe
 @for_viewers
 def task_list(request: HttpRequest, viewer: Viewer) -> HttpResponse:
-    """The newest tasks, or those that the search box asks for; one exact hit leads to its page."""
-    query, states = request.GET.get("q", "").strip(), request.GET.getlist("state")
-    found, fragment = search.find(viewer, query), "HX-Request" in request.headers
-    tasks = found.tasks
-    if found.by_id and not fragment and not states and (only := search.only_id(tasks)):
-        return HttpResponseRedirect(str(reverse_lazy("console:task", args=[only])))
-    before = request.GET.get("before")
-    page = search.page(tasks, states, before)
+    """The newest tasks, or those that the search box and the filters ask for; one exact hit leads to its page."""
+    asked, fragment = Filter.of(request.GET), "HX-Request" in request.headers
+    found = search.find(viewer, asked.q)
+    if found.by_id and not fragment and asked == Filter(q=asked.q) and (exact := _exact(found, asked.q)):
+        return redirect(exact)
+    at, before = now(), request.GET.get("before")
+    tasks = asked.narrow(found.tasks, at)
     counted = search.counts(tasks)
+    page = search.page(asked.in_state(tasks), before)
     context = {
         "viewer": viewer,
-        "q": query,
+        "q": asked.q,
+        "asked": asked,
         "page": page,
-        "states": [(state, TaskState(state).label, counted[state], state in states) for state in TaskState.values],
+        "states": [(TaskState(name), counted[name], name in asked.states, asked.but(states=(name,)).query())
+                   for name in TaskState.values],
+        "any_state": asked.but(states=()).query(),
+        "chips": [(name, value, asked.but(**{name: ""}).query()) for name, value in asked.set()],
+        "spans": [(name, asked.but(within="" if name == asked.within else name).query()) for name in SPANS],
         "total": sum(counted.values()),
         "counted": search.COUNTED,
-        "chosen": states,
         "before": before,
         "again": request.get_full_path(),
-        "older": _query({"q": query, "state": states, "before": page.older}) if page.older else None,
-    }
+        "newest": asked.query(),
+        "older": asked.query(before=page.older) if page.older else None,
+        "views": [] if fragment else saved.of_user(request.user),
+        "bulk": asked.query() if viewer.may_act and asked.bulk(found.bulk, at) else None,
+    }  # fmt: skip
     return render(request, "console/_tasks.html" if fragment else "console/tasks.html", context)
+
+
+def _exact(found: search.Found, query: str) -> str | None:
+    """The page of what an id names: the one task, or the trace that has several."""
+    if only := search.only_id(found.tasks):
+        return reverse("console:task", args=[only])
+    return reverse("console:trace", args=[query]) if found.trace and found.tasks.exists() else None
 
 
 @require_safe
@@ -120,6 +138,7 @@ def _journey_context(viewer: Viewer, found: Journey) -> dict[str, Any]:
         "callback": found.callback,
         "decisions": journey.decisions(found),
         "scales": timeline(found, at),
+        "phases": phase_words(timings_object(task.timings, task.created_at, task.ended_at)),
         "summary": summary,
         "cause": summary.cause.in_language(language),
         "next": summary.next.in_language(language),
@@ -148,12 +167,3 @@ def _version(found: Journey) -> str:
     callback = found.callback
     told = f"{callback.state}{callback.attempts}{len(found.deliveries)}" if callback else "-"
     return f"{found.task.seq}.{found.task.state}.{told}"
-
-
-def _query(values: dict[str, Any]) -> str:
-    from django.http import QueryDict
-
-    query = QueryDict(mutable=True)
-    for name, value in values.items():
-        query.setlist(name, value if isinstance(value, list) else [value] if value else [])
-    return query.urlencode()

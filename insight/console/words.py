@@ -1,5 +1,6 @@
 """What the buttons say, and what they say will happen."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,3 +80,58 @@ def _told(found: Journey) -> str:
 
 def _joined(*sentences: str) -> str:
     return ("" if (get_language() or "").startswith("zh") else " ").join(sentences)
+
+
+@dataclass(frozen=True, slots=True)
+class BulkWords:
+    """A bulk action's question: `warning` is what to think of before."""
+
+    title: str
+    question: str
+    consequence: str
+    confirm: str
+    warning: str = ""
+    danger: bool = False
+
+
+def bulk_words(action: str, count: int, repeated: int) -> BulkWords:
+    """The words of a bulk action on `count` tasks, of which `repeated` may have had their effect already."""
+    number = {"n": count}
+    if action == "cancel":
+        return BulkWords(
+            _("Cancel many tasks"),
+            _("Cancel %(n)s tasks?") % number,
+            _("No agent will be called for them any more; what an agent is working on already is not undone."),
+            _("Cancel %(n)s tasks") % number,
+            danger=True,
+        )
+    if action == "redeliver":
+        return BulkWords(
+            _("Redeliver many callbacks"),
+            _("Send %(n)s callbacks again?") % number,
+            _("Each receiver gets the same message with the same id again; a new series of tries begins for each."),
+            _("Send %(n)s callbacks") % number,
+        )
+    twice = _("%(n)s of them were sent to an agent before, so their work could be done twice.") % {"n": repeated}
+    return BulkWords(
+        _("Retry many tasks"),
+        _("Retry %(n)s tasks?") % number,
+        _("Each starts again with a fresh time budget: an agent is called once more for it."),
+        _("Retry %(n)s tasks") % number,
+        warning=twice if repeated else "",
+    )
+
+
+def phase_words(timings: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """What of a task's time is known by its phase, in the order in which they come: (words, ms)."""
+    words = {
+        "queuedMs": _("in the queue"),
+        "discoveryMs": _("finding who offers it"),
+        "routingMs": _("choosing among them"),
+        "poolWaitMs": _("waiting for a connection"),
+        "connectMs": _("connecting"),
+        "agentMs": _("at the agent"),
+        "callbackMs": _("calling back"),
+        "totalMs": _("in all"),
+    }
+    return [(text, timings[name]) for name, text in words.items() if timings.get(name) is not None]

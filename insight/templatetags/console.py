@@ -12,12 +12,18 @@ from django.utils.translation import gettext as _
 from callbacks.models import CallbackState
 from common.clock import parse_time, rfc3339
 from insight.causes import reason_words
+from insight.models import Bulk
 from registry.reasons import in_words
 from registry.states import InstanceState
 from routing.states import Certainty, TaskState
 
 register = template.Library()
-_STATES = {**dict(CallbackState.choices), **dict(TaskState.choices), **dict(InstanceState.choices)}
+_STATES = {
+    **dict(Bulk.State.choices),
+    **dict(CallbackState.choices),
+    **dict(TaskState.choices),
+    **dict(InstanceState.choices),
+}
 
 
 @register.filter
@@ -35,6 +41,8 @@ def duration(ms: int | float | None) -> str:
     """412 ms · 3.2 s · 4 min 10 s · 2 h 5 min."""
     if ms is None:
         return "–"
+    if 0 < ms < 1:
+        return _("under 1 ms")
     ms = int(ms)
     if ms < 1000:
         return _("%(n)s ms") % {"n": ms}
@@ -122,3 +130,31 @@ def detail(value: object) -> str:
 
 def _short(item: object) -> str:
     return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+
+
+@register.filter
+def filter_name(name: str) -> str:
+    """What a list is narrowed down by, in words."""
+    words = {
+        "namespace": _("Namespace"),
+        "ability": _("Ability"),
+        "agent": _("Agent"),
+        "client": _("Client"),
+        "error": _("Error"),
+        "callback": _("Callback"),
+        "within": _("In the last"),
+    }
+    return words.get(name, name)
+
+
+@register.filter
+def span(name: str) -> str:
+    """1h, 24h or 7d in words; anything else as it is."""
+    return {"1h": _("1 hour"), "24h": _("24 hours"), "7d": _("7 days")}.get(name, name)
+
+
+@register.simple_tag(takes_context=True)
+def narrowed(context: template.Context, **changes: str) -> str:
+    """The address's query of the list that is looked at, narrowed down further."""
+    query: str = context["asked"].but(**changes).query()
+    return query

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from common.clock import now
-from common.errors import AbilityNotAllowed, AbilityNotRegistered, NotFound
+from common.errors import AbilityNotAllowed, AbilityNotRegistered, Invalid, NotFound
 from common.ids import parse_id, uuid7
 from registry.api.parsing import json_object, text_parameter
 from registry.permissions import HasScope, namespace_of, principal_of
@@ -70,6 +70,17 @@ class OutcomeView(APIView):
             raise NotFound
         counted = route_leases.outcome(principal, namespace, made, ok, ms, code, now())
         return json_answer({"decisionId": made, "counted": counted})
+
+
+def explained(principal: Principal, namespace: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Who would get it, with every instance and why not it; takes no slot. `body` is as POST /v1/route takes it.
+
+    Raises Invalid, AbilityNotAllowed, AbilityNotRegistered and NoMatch.
+    """
+    if errors := bodies.choose.errors(body):
+        raise Invalid(errors)
+    matched = _matched(principal, _fresh(namespace), body)
+    return _answer(principal, namespace, matched, {**body, "explain": True}, leased=False)
 
 
 def _matched(principal: Principal, known: Snapshot, body: dict[str, Any]) -> Match:

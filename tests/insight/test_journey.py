@@ -86,8 +86,16 @@ def test_the_timeline_is_to_scale(namespace):
     (scale,) = timeline(load(task.id, Task.objects.all()), NOW)
     queue, attempt = scale.lanes
     assert scale.ms == 200
-    assert [(b.kind, b.left, b.width) for b in queue.bars] == [("queue", 0, 25)]
+    assert [(b.kind, b.left, b.width) for b in queue.bars] == [("queue", 0, 24.9), ("route", 24.9, 0.5)]
     assert [(b.kind, b.left, b.width) for b in attempt.bars] == [("send", 25, 25), ("run", 50, 50)]
+
+
+def test_a_wait_ends_with_the_choice_of_whom_to_send_to_next(namespace):
+    task = make_task(namespace, "RUNNING")
+    make_attempt(task, outcome="FAILED")
+    make_attempt(task, 2, outcome=None, sent_at=task.created_at + ms(1000), decision={"tookMs": 40})
+    (scale,) = timeline(load(task.id, Task.objects.all()), NOW + ms(2000))
+    assert [(b.kind, b.ms) for b in scale.lanes[1].bars] == [("send", 10), ("run", 90), ("wait", 840), ("route", 40)]
 
 
 def test_callbacks_that_take_much_longer_than_the_task_have_a_scale_of_their_own(namespace):
