@@ -58,7 +58,7 @@ def _charts(found: Dashboard) -> list[dict[str, Any]]:
     at = [moment.timestamp() for moment, _figures in series]
     figures = [one for _moment, one in series]
     counted = [
-        (_("accepted"), "--b-queue", [one.tasks for one in figures]),
+        (_("accepted tasks"), "--b-queue", [one.tasks for one in figures]),
         (_("succeeded"), "--b-deliver", [one.succeeded for one in figures]),
         (_("failed or timed out"), "--b-failed", [one.failed for one in figures]),
     ]

@@ -26,7 +26,7 @@
       height: 200,
       scales: { y: { range: (self, low, high) => [0, given.unit === "%" ? 100 : Math.max(high || 0, 1) * 1.08] } },
       axes: [
-        { ...axis, space: 70, values: (self, ticks) => ticks.map((at) => (long ? day : short).format(new Date(at * 1000))) },
+        { ...axis, space: 70, size: 28, values: (self, ticks) => ticks.map((at) => (long ? day : short).format(new Date(at * 1000))) },
         { ...axis, size: 62, values: (self, ticks) => ticks.map((one) => given.unit === "ms" ? time(one) : `${one}${given.unit}`) },
       ],
       series: [
