@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('insight', '0002_bulk'),
+        ('insight', '0003_alert_breaker_open'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
