@@ -3,23 +3,16 @@
 An offer is a waiting task whose last event says so; it is made by whoever routed the task, and taken by a lease.
 """
 
-import asyncio
-import logging
-import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 
-from common import broadcast
+from common import broadcast, waits
 from common.clock import now
 from common.database import hot_cursor, robust
 from routing import snapshot
 from routing.snapshot import Snapshot
 
-log = logging.getLogger(__name__)
-
 CHANNEL = "offers"
-LOOK_S = 1.0
 
 Key = tuple[str, str]  # namespace, agent id
 Read = Callable[[list[Key]], Iterable[Key]]
@@ -72,82 +65,28 @@ def read_offered(keys: list[Key]) -> list[Key]:
         return [(row[0], row[1]) for row in cursor.execute(_OFFERED, values, prepare=True).fetchall()]
 
 
-class Hub:
+class Hub(waits.Hub[Key, Key]):
     """The waits of one event loop. A hint wakes the one that waits longest; the look each second wakes all of them."""
 
+    CHANNELS = (CHANNEL,)
+
     def __init__(self, read: Read = read_offered):
-        self._loop = asyncio.get_running_loop()
-        self._read = read
-        self._waiting: dict[Key, list[asyncio.Event]] = {}
-        self._look = asyncio.Event()
-        self._poll: asyncio.Task[None] | None = None
-        self._reader = ThreadPoolExecutor(1, "offers")
-        self._listener = broadcast.Listener([CHANNEL], self._heard, self._missed)
-        self._listener.start()
+        super().__init__(read)
 
     async def wait(self, key: Key, seconds: float) -> None:
         """Return when something may be there for this agent, at the latest after so long."""
-        woken = asyncio.Event()
-        self._waiting.setdefault(key, []).append(woken)
-        self._look.set()  # what was offered before this wait began is found by a first look
-        if self._poll is None or self._poll.done():
-            self._poll = self._loop.create_task(self._each_second())
-        try:
-            await asyncio.wait_for(woken.wait(), seconds)
-        except TimeoutError:
-            pass
-        finally:
-            self._waiting[key].remove(woken)
-            if not self._waiting[key]:
-                del self._waiting[key]
+        await self.wait_for(key, seconds)
 
-    def close(self) -> None:
-        self._listener.stop()
-        self._reader.shutdown(wait=False)
-        if self._poll is not None:
-            self._poll.cancel()
+    def found(self, one: Key) -> None:
+        for wait in self.waits(one):
+            wait.woken.set()
 
-    async def _each_second(self) -> None:
-        while self._waiting:
-            self._look.clear()
-            try:
-                offered = await self._loop.run_in_executor(self._reader, self._read, list(self._waiting))
-            except Exception as problem:  # waits outlive a database that is away
-                log.warning("offers are not looked for: %s", problem)
-                offered = []
-            for key in offered:
-                for woken in self._waiting.get(key, ()):
-                    woken.set()
-            try:
-                await asyncio.wait_for(self._look.wait(), LOOK_S)
-            except TimeoutError:
-                pass
-
-    def _wake_one(self, key: Key) -> None:
-        woken = next((one for one in self._waiting.get(key, ()) if not one.is_set()), None)
-        if woken is not None:
-            woken.set()
-
-    def _heard(self, _channel: str, message: object) -> None:
+    def heard(self, _channel: str, message: object) -> None:
         if isinstance(message, list) and len(message) == 2:
-            self._call(self._wake_one, (message[0], message[1]))
-
-    def _missed(self) -> None:
-        self._call(self._look.set)
-
-    def _call(self, function: Callable[..., object], *args: object) -> None:
-        try:
-            self._loop.call_soon_threadsafe(function, *args)
-        except RuntimeError:
-            self._listener.stop()  # the loop is gone
+            waiting = (one for one in self.waits((message[0], message[1])) if not one.woken.is_set())
+            if (longest := next(waiting, None)) is not None:
+                longest.woken.set()
 
 
-_hubs: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Hub]" = weakref.WeakKeyDictionary()
-
-
-def hub() -> Hub:
-    """The hub of the running event loop; a web process has one."""
-    loop = asyncio.get_running_loop()
-    if loop not in _hubs:
-        _hubs[loop] = Hub()
-    return _hubs[loop]
+hub = waits.PerLoop(Hub)
+"""The hub of the running event loop; a web process has one."""

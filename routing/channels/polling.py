@@ -21,10 +21,11 @@ from common.backoff import retry_after
 from common.json import BadAnswer, parse_lenient
 from common.outbound import Answer, Outbound, OutboundError
 from common.signing import new_nonce, sign
+from routing.channels.adapter import NoFit, incoming
 from routing.channels.answers import classify
 from routing.channels.base import failed
 from routing.channels.envelope import signed_parts
-from routing.snapshot.model import CapabilityView
+from routing.snapshot.model import AdapterView, CapabilityView
 from routing.states import Certainty, TaskError
 from routing.trip import Outcome
 
@@ -78,20 +79,24 @@ async def signed(out: Outbound, method: str, url: str, body: bytes, signing: Sig
     )
 
 
-def of_status(answer: Answer, capability: CapabilityView, now: dt.datetime) -> Outcome | dt.timedelta:
-    """The attempt's outcome by its status address, or the wait that the agent asks for."""
+def of_status(
+    answer: Answer, capability: CapabilityView, now: dt.datetime, adapter: AdapterView | None = None
+) -> Outcome | dt.timedelta:
+    """The attempt's outcome by its status address, or the wait that the agent asks for. Where the adapter has a mapping
+    of its own the answer is read as that makes it; one that does not fit is not the result yet."""
     if answer.status in _LATER or answer.status >= 500:
         return retry_after(answer.headers.getall("Retry-After", []), now) or dt.timedelta(0)
     if answer.status in (404, 410):
         message = f"The agent's status address answered {answer.status}: it knows nothing of the task any more."
         return failed(TaskError.INTERNAL_ERROR, Certainty.MAYBE_RAN, now, message)
-    value = _object(answer.body) if answer.status == 200 else None
+    body = _mapped(adapter, answer.body)
+    value = _object(body) if answer.status == 200 else None
     if value is None:
         message = f"The agent's status address answered {answer.status} without a JSON object."
         return failed(TaskError.BAD_RESPONSE, Certainty.RAN, now, message)
     if value.get("status") not in _ENDS:
         return retry_after(answer.headers.getall("Retry-After", []), now) or dt.timedelta(0)
-    return classify(200, {}, answer.body, capability, now)
+    return classify(200, {}, body, capability, now)
 
 
 def of_no_status(error: OutboundError, now: dt.datetime) -> Outcome | dt.timedelta:
@@ -107,16 +112,31 @@ def lookup_url(url: str, idempotency_key: str) -> str:
     return f"{url}{'&' if '?' in url else '?'}idempotencyKey={quote(idempotency_key, safe='')}"
 
 
-def of_lookup(answer: Answer, capability: CapabilityView, now: dt.datetime) -> Outcome | bool | None:
-    """The outcome of a task that the agent has processed; False where it has not; None where it did not say."""
+def of_lookup(
+    answer: Answer, capability: CapabilityView, now: dt.datetime, adapter: AdapterView | None = None
+) -> Outcome | bool | None:
+    """The outcome of a task that the agent has processed; False where it has not; None where it did not say. An answer
+    without `processed` is read through the adapter's mapping."""
     if answer.status == 404:
         return False
-    value = _object(answer.body) if answer.status == 200 else None
+    body = answer.body
+    value = _object(body) if answer.status == 200 else None
+    if value is not None and "processed" not in value:
+        body = _mapped(adapter, body)
+        value = _object(body)
     if value is None or not isinstance(value.get("processed"), bool):
         return None
     if not value["processed"]:
         return False
-    return classify(200, {}, answer.body, capability, now) if value.get("status") in _ENDS else None
+    return classify(200, {}, body, capability, now) if value.get("status") in _ENDS else None
+
+
+def _mapped(adapter: AdapterView | None, body: bytes) -> bytes:
+    """The answer as the adapter's own mapping makes it, where it fits. A preset says nothing of work under way."""
+    try:
+        return body if adapter is None or adapter.response is None else incoming(adapter, body)
+    except NoFit:
+        return body
 
 
 def of_cancel(answer: Answer) -> bool | None:

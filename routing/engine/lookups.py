@@ -63,7 +63,7 @@ class Lookups:
             answer = await polling.get(self._out, polling.lookup_url(url, key), agent.signing, limit)
         except OutboundError:
             return None
-        return polling.of_lookup(answer, capability, clock.now())
+        return polling.of_lookup(answer, capability, clock.now(), agent.adapter)
 
 
 def lookup_of(agent: AgentView, instance_id: str) -> str:

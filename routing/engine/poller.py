@@ -65,7 +65,7 @@ class Poller:
             answer = await polling.get(self._out, poll.url, poll.signing, settings.REACH_MAX_ANSWER_BYTES)
         except OutboundError as error:
             return polling.of_no_status(error, clock.now())
-        return polling.of_status(answer, poll.capability, clock.now())
+        return polling.of_status(answer, poll.capability, clock.now(), poll.adapter)
 
     async def _on_thread(self, function: Callable[..., Any], *given: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *given)

@@ -37,6 +37,7 @@ from routing.loads import Key
 from routing.policy import GAVE_UP_MESSAGE, RouteFacts, TaskFacts, attempts_of, decide, end_state
 from routing.services.fallback import Falling
 from routing.services.receipt import Receipt
+from routing.services.sweep import LOOKUP
 from routing.snapshot import Ability, RouteView
 from routing.states import Certainty, TaskError, TaskState
 from routing.trip import (
@@ -59,7 +60,6 @@ LINE_S = 10.0  # in line at a time, once the journey says that it waits
 LOOK_AGAIN_S = 1.0  # a task that nobody can take is looked at again after so long, later the longer it waits
 LONGEST_LOOK_S = 5.0
 SETTLE_AGAIN_S = 1.0
-LOOKUP = "LOOKUP"  # what a task waits for that may have run, while its agent's lookup does not answer
 STREAM_AWAY = "STREAM_AWAY"  # what it waits for while its agent's stream cannot be written to
 LOOKUP_AGAIN = dt.timedelta(seconds=5)
 OFFER_AGAIN = dt.timedelta(seconds=30)  # a task that nobody fetched is routed anew after so long

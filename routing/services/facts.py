@@ -11,7 +11,7 @@ from routing import snapshot
 from routing.breaker.counting import Call
 from routing.policy import RouteFacts, TaskFacts, attempts_of
 from routing.snapshot import Ability, CapabilityView
-from routing.snapshot.model import Price
+from routing.snapshot.model import AdapterView, Price
 
 NO_RETRY = RouteFacts((), 0, None, frozenset())
 
@@ -70,6 +70,12 @@ def signing_of(attempt: AttemptFacts) -> tuple[str, str] | None:
     """The key that requests to the agent are signed with, if it has one."""
     agent = snapshot.current(attempt.namespace).agents.get(attempt.agent_id)
     return agent.signing if agent else None
+
+
+def adapter_of(attempt: AttemptFacts) -> AdapterView | None:
+    """How the agent's answers are read, if not as they are."""
+    agent = snapshot.current(attempt.namespace).agents.get(attempt.agent_id)
+    return agent.adapter if agent else None
 
 
 def task_facts(attempt: AttemptFacts) -> TaskFacts:

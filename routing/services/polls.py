@@ -11,12 +11,13 @@ import msgspec
 from common.arrays import arrays, unnest
 from common.database import hot_cursor, robust
 from routing.policy import decide
-from routing.services.facts import AttemptFacts, capability_of, route_facts, signing_of, task_facts
+from routing.services.facts import AttemptFacts, adapter_of, capability_of, route_facts, signing_of, task_facts
 from routing.services.fallback import Falling, instead
 from routing.services.observe import Ended, observe
 from routing.services.receipt import POLLED
 from routing.services.settle import settle
 from routing.snapshot import CapabilityView
+from routing.snapshot.model import AdapterView
 from routing.trip import Await, Outcome, Settled, Settlement
 
 LEASE = dt.timedelta(seconds=30)  # beyond the 10 s that a question may take
@@ -61,6 +62,10 @@ class Poll:
     @property
     def capability(self) -> CapabilityView:
         return capability_of(self.facts) or CapabilityView(self.facts.capability)
+
+    @property
+    def adapter(self) -> AdapterView | None:
+        return adapter_of(self.facts)
 
     @property
     def signing(self) -> tuple[str, str] | None:

@@ -29,11 +29,12 @@ LIMIT = 500
 # A sweep that outlived an outage would judge workers by leases that they could not renew either.
 _PATIENCE_S = 2.0
 _ROUNDS = 20
+LOOKUP = "LOOKUP"  # what a task waits for that may have run, while its agent's lookup does not answer
 _FORGOTTEN = dt.timedelta(seconds=15)
 _WORKERS_TURN = dt.timedelta(seconds=2)  # the worker that waits for the answer knows better how the attempt ended
 
 _OVERDUE = """
-SELECT t.id, t.state, t.budget_at < t.expires_at, e.detail ->> 'reason' <> 'LOOKUP', t.namespace, t.client, t.ability,
+SELECT t.id, t.state, t.budget_at < t.expires_at, e.detail ->> 'reason', t.namespace, t.client, t.ability,
   b.request, t.attempts, t.deadline_at, t.fallback
 FROM routing_task t JOIN routing_taskbody b ON b.task_id = t.id
 LEFT JOIN routing_event e ON e.task_id = t.id AND e.seq = t.seq AND e.event = 'WAITING'
@@ -118,8 +119,8 @@ def _overdue(now: dt.datetime, task_id: uuid.UUID | None) -> list[tuple[Any, ...
 
 def _end(row: tuple[Any, ...], now: dt.datetime) -> Move:
     """The end of an overdue task: what it falls back on without an agent, else that its time was over."""
-    task_id, state, by_budget, was_waiting, namespace, client, ability, request, attempts, deadline_at, fallback = row
-    own = _over(by_budget=by_budget, was_waiting=state not in SENT and was_waiting)
+    task_id, state, by_budget, waited_for, namespace, client, ability, request, attempts, deadline_at, fallback = row
+    own = _over(by_budget=by_budget, waited_for=None if state in SENT else waited_for)
     before = msgspec.json.decode(fallback) if fallback else None
     falling = Falling(namespace, client, ability, bytes(request), attempts, deadline_at, before, side_effects=False)
     after = instead(own, falling, None, now)
@@ -132,9 +133,13 @@ def _end(row: tuple[Any, ...], now: dt.datetime) -> Move:
     return Move(task_id, end.state, now, Match.SEQ, error=error)
 
 
-def _over(*, by_budget: bool, was_waiting: bool) -> GiveUp:
-    """Whose time was over: the budget's or the time to live's, or nobody could take it."""
-    if was_waiting:
+def _over(*, by_budget: bool, waited_for: str | None) -> GiveUp:
+    """Whose time was over: the budget's or the time to live's; or nobody could take it, or said whether it ran."""
+    if waited_for == LOOKUP:
+        message = "It may have run and must not run twice: its agent's lookup did not say before its time was over."
+        details = {"cause": TaskError.TIMEOUT if by_budget else TaskError.EXPIRED}
+        return GiveUp(TaskState.TIMEOUT, TaskError.MAYBE_RAN, message, False, details)
+    if waited_for:
         code, message = TaskError.NO_INSTANCE, "Nobody could take it before its time was over."
     elif by_budget:
         code, message = TaskError.TIMEOUT, "Its time budget was used up before it was done."

@@ -9,6 +9,8 @@ from common import clock
 from common.outbound import Answer, OutboundError
 from routing.channels import polling
 from routing.snapshot import CapabilityView
+from routing.snapshot.model import AdapterView
+from routing.trip import Outcome
 
 ECHO = CapabilityView("echo")
 NOW = clock.now()
@@ -110,3 +112,29 @@ def test_what_a_lookup_says(status: int, body: bytes, said: object) -> None:
 def test_the_key_is_safe_in_the_lookup_address() -> None:
     assert polling.lookup_url("http://a/l", "o 1&ü") == "http://a/l?idempotencyKey=o%201%26%C3%BC"
     assert polling.lookup_url("http://a/l?v=1", "k") == "http://a/l?v=1&idempotencyKey=k"
+
+
+@pytest.mark.parametrize(
+    ("mapping", "body", "data"),
+    [
+        ("state == 'done' && 'SUCCEEDED' || 'RUNNING'", b'{"state": "done", "out": 5}', b"5"),
+        ("state == 'done' && 'SUCCEEDED' || 'RUNNING'", b'{"state": "busy"}', None),
+    ],
+)
+def test_a_status_address_is_read_through_the_mapping(mapping: str, body: bytes, data: bytes | None) -> None:
+    adapter = AdapterView(response={"status": mapping, "data": "out"})
+    found = polling.of_status(answer(200, body), ECHO, NOW, adapter)
+    assert (found.data if isinstance(found, Outcome) else None) == data
+
+
+def test_what_a_preset_does_not_fit_is_not_the_result_yet() -> None:
+    adapter = AdapterView(preset="openai-chat")
+    assert polling.of_status(answer(200, b'{"status": "queued"}'), ECHO, NOW, adapter) == dt.timedelta(0)
+
+
+def test_a_lookup_without_a_word_of_its_own_is_read_through_the_mapping() -> None:
+    adapter = AdapterView(response={"processed": "known", "status": "'SUCCEEDED'", "data": "out"})
+    found = polling.of_lookup(answer(200, b'{"known": true, "out": 5}'), ECHO, NOW, adapter)
+    assert isinstance(found, Outcome)
+    assert found.data == b"5"
+    assert polling.of_lookup(answer(200, b'{"processed": false, "known": true}'), ECHO, NOW, adapter) is False

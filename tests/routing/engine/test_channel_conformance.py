@@ -34,7 +34,9 @@ def pytest_generate_tests(metafunc: Any) -> None:
         fit = [
             one for one in DRIVERS if behaviour is None or (has(one.name, behaviour) and behaviour not in one.elsewhere)
         ]
-        metafunc.parametrize("agent", fit, ids=[one.name for one in fit], indirect=True)
+        waits = behaviour == "late result"  # for the end of a real attempt, where a worker holds it
+        marked = [pytest.param(one, marks=[pytest.mark.slow] if waits and one.is_held else []) for one in fit]
+        metafunc.parametrize("agent", marked, ids=[one.name for one in fit], indirect=True)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import pytest
 from aiohttp import web
 
 from common.json import parse
+from routing.services.sweep import sweep
 from tests.routing.engine.local import wait_until
 from tests.routing.services.world import rows, task
 
@@ -64,6 +65,15 @@ def test_while_the_lookup_is_silent_nothing_is_repeated(engine, risky):
     wait_until(lambda: "WAITING" in risky.events(task_id))
     assert (task(task_id)["attempts"], len(posts)) == (1, 1)
     assert risky.ended(task_id)[0]["state"] == "SUCCEEDED"
+
+
+def test_a_lookup_that_stays_silent_leaves_it_at_maybe(engine, risky):
+    agent(risky, (500, {}))
+    task_id = submit(risky)
+    wait_until(lambda: "WAITING" in risky.events(task_id))
+    sweep(task(task_id)["deadline_at"])
+    [row] = risky.ended(task_id)
+    assert (row["state"], row["error_code"], row["error_retryable"]) == ("TIMEOUT", "MAYBE_RAN", False)
 
 
 def test_it_is_asked_once_before_giving_up(engine, risky):
