@@ -20,7 +20,7 @@ from routing import queue, snapshot
 from routing.channel_choice import PULL, pulls
 from routing.channels.base import Sending, failed
 from routing.channels.envelope import request_body
-from routing.choice import Choice, NoChoice, choose
+from routing.choice import Choice, NoChoice, ability_busy, choose
 from routing.engine.request import Request, ask_of, read
 from routing.engine.sendings import sending_of
 from routing.limits import slots
@@ -45,6 +45,9 @@ _ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 _OPEN = """
 SELECT count(*) FROM routing_attempt
 WHERE ended_at IS NULL AND namespace = %s AND agent_id = %s AND instance_id = %s"""
+_OPEN_OF_ABILITY = """
+SELECT count(*) FROM routing_attempt a JOIN routing_task t ON t.id = a.task_id
+WHERE a.ended_at IS NULL AND a.namespace = %s AND coalesce(t.fallback ->> 'ability', t.ability) = %s"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ def take(fetcher: Fetcher, most: int, now: dt.datetime) -> list[Leased]:
         found = claim_offered(fetcher.namespace, abilities, offer_to(fetcher.agent_id), boot, most + SPARE, now)
         if found:
             known = snapshot.at_least(fetcher.namespace, max(task.namespace_version for task in found))
+            _count_abilities({task.serving for task in found}, known, loads)
         sendings = _sendings(found, fetcher, known, loads, most)
         sent = dispatch([one.dispatch for one in sendings], boot) if sendings else set()
         back = [(task.task_id, task.due_at, None) for task in found if task.task_id not in sent]
@@ -109,6 +113,16 @@ def _in_flight(fetcher: Fetcher) -> Loads:
     return loads
 
 
+def _count_abilities(names: set[str], known: Snapshot, loads: Loads) -> None:
+    """Add what is in flight of the abilities that have a limit; until the commit no other poll adds to it."""
+    limited = [name for name in names if (one := known.abilities.get(name)) and one.route.limits.get("maxInflight")]
+    with hot_cursor() as cursor:
+        for name in sorted(limited):
+            cursor.execute(_ONE_AT_A_TIME, [f"{known.namespace}\n{name}"])
+            row = cursor.execute(_OPEN_OF_ABILITY, [known.namespace, name], prepare=True).fetchone()
+            loads.acquire([(known.namespace, name)] * (row[0] if row else 0))
+
+
 def _sendings(found: list[Claimed], fetcher: Fetcher, known: Snapshot, loads: Loads, most: int) -> list[Sending]:
     """What the instance gets of the tasks that were found."""
     sendings: list[Sending] = []
@@ -117,13 +131,15 @@ def _sendings(found: list[Claimed], fetcher: Fetcher, known: Snapshot, loads: Lo
             break
         sending = _sending(task, read(task.request), fetcher, known, loads)
         if sending is not None:
-            loads.acquire([fetcher.key])
+            loads.acquire([fetcher.key, (fetcher.namespace, task.serving)])
             sendings.append(sending)
     return sendings
 
 
 def _sending(task: Claimed, request: Request, fetcher: Fetcher, known: Snapshot, loads: Loads) -> Sending | None:
     ability = known.abilities.get(task.serving)
+    if ability is not None and ability_busy(ability, task.namespace, loads):
+        return None
     began = time.perf_counter()
     own = None if ability is None else _narrowed(ability, fetcher, whole=task.session_id is not None)
     left_ms = (task.deadline_at - clock_now()) // _MILLISECOND

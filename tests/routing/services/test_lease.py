@@ -66,6 +66,15 @@ def test_a_task_is_handed_out_once(world: World) -> None:
     assert (len(take(world)), len(take(world, instance="i2"))) == (1, 0)
 
 
+def test_no_more_is_handed_out_than_the_ability_may_have_in_flight(world: World) -> None:
+    route = dataclasses.replace(ROUTE, limits={"maxInflight": 3})
+    world.abilities["echo"] = dataclasses.replace(world.abilities["echo"], route=route)
+    for _ in range(5):
+        offered(world)
+    assert [len(take(world, most)) for most in (2, 10, 10)] == [2, 1, 0]
+    assert len(take(world, instance="i2")) == 0
+
+
 def test_what_was_not_offered_to_this_agent_stays(world: World) -> None:
     offered(world, agent="another")
     world.accept()
