@@ -70,7 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 APART = {  # where tests start real processes, which are not for several workers of pytest-xdist at a time
-    "machines": ("tests/trips/", "tests/browser/", "tests/lab/"),
+    "machines": ("tests/trips/", "tests/browser/", "tests/lab/", "tests/chaos/", "tests/crash/"),
     "servers": ("tests/reach_platform/", "tests/benchmarks/"),
 }
 

@@ -54,7 +54,7 @@ class Platform:
             command = [sys.executable, str(ROOT / "manage.py"), "up"]
             self.process = subprocess.Popen(command, env=env, cwd=ROOT, stdout=output, stderr=output)
         try:
-            until(self._is_ready, 90, "readiness")
+            until(self._is_ready, 240, "readiness")
             self.demo = json.loads(Path(self.home.name, "demo.json").read_text("utf-8"))
         except AssertionError as error:
             error.add_note(self.log.read_text("utf-8", "replace")[-5000:])
@@ -69,7 +69,7 @@ class Platform:
             return False
 
     def wait_ready(self) -> None:
-        until(self._is_ready, 60, "readiness")
+        until(self._is_ready, 120, "readiness")
 
     def processes(self, *words: str) -> list[psutil.Process]:
         """The platform's processes whose command line holds all the words."""

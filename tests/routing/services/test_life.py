@@ -86,8 +86,7 @@ class Life(RuleBasedStateMachine):
     @rule(which=known, status=st.sampled_from(["SUCCEEDED", "FAILED"]))
     def an_agent_reports(self, which: int, status: str) -> None:
         if self.sent:
-            key = self.sent[which % len(self.sent)].attempt_key
-            self.may_conflict(report.result, self.id, key, dumps({"status": status, "data": {}}), self.now)
+            self.reports(self.sent[which % len(self.sent)].attempt_key, status)
 
     @rule(which=known)
     def progress_is_told(self, which: int) -> None:
@@ -110,6 +109,9 @@ class Life(RuleBasedStateMachine):
     @rule()
     def somebody_retries(self) -> None:
         self.may_conflict(retry, self.id, "support", self.now)
+
+    def reports(self, attempt_key: uuid.UUID, status: str) -> None:
+        self.may_conflict(report.result, self.id, attempt_key, dumps({"status": status, "data": {}}), self.now)
 
     def may_conflict(self, call: Any, *given: Any) -> None:
         try:

@@ -1,0 +1,9 @@
+import pytest
+
+from tests.crash.suite import suite
+
+
+@pytest.fixture(scope="module")
+def crash():
+    with suite() as one:
+        yield one
