@@ -17,7 +17,7 @@ from tests.trips.world import Platform
 CALLERS = 24
 LONGEST_WORK_MS = 400
 TIMES = {"timeoutBudgetMs": 240_000, "ttlMs": 300_000}
-DRAIN_S = 420.0
+PATIENCE_S = 720.0  # beyond a task's time to live, and the longest wait of a callback
 SETTINGS = {  # agents that were cut off are believed again soon
     "REACH_PROBE_INTERVAL": "2000",
     "REACH_HEALTH_EJECTED_FOR_S": "2",
@@ -45,16 +45,12 @@ class Load:
         for _ in range(CALLERS):
             self.town.outside.begin(self._call())
 
-    @property
-    def is_over(self) -> bool:
-        return len(self.accepted_at) == self.tasks
-
     async def _call(self) -> None:
         for number in self._next:
             await asyncio.sleep(max(0.0, self._began + number * self.seconds / self.tasks - time.monotonic()))
             style, key = self.styles[number], f"{self.styles[number]}-{number}"
             asked = self.town.request(style, key, {"n": number, "workMs": self.work_ms[number]}, **TIMES)
-            self.ids[key] = (await self.town.submit(asked, DRAIN_S))[0]
+            self.ids[key] = (await self.town.submit(asked, PATIENCE_S))[0]
             self.accepted_at[key] = time.monotonic()
 
 
@@ -70,9 +66,10 @@ def _world() -> Iterator[tuple[Platform, Outside, FaultProxy, FaultProxy]]:
 
 
 def run(minutes: float, tasks: int, seed: int, say: Callable[[str], None]) -> Count:
-    """Returns what came of it; raises AssertionError where tasks do not end within seven minutes after the last fault.
+    """Returns what came of it; raises AssertionError where nothing moves for twelve minutes and not all were told.
 
-    The same seed draws the same tasks and the same order of faults.
+    The faults go on for `minutes`; a machine that cannot carry so many tasks in that time gets the rest without. The same
+    seed draws the same tasks and the same order of faults.
     """
     rand = random.Random(seed)
     with _world() as (platform, outside, agents, callers):
@@ -82,13 +79,10 @@ def run(minutes: float, tasks: int, seed: int, say: Callable[[str], None]) -> Co
         say(f"seed {seed}: {tasks} tasks in {minutes:g} min over {', '.join(STYLES)}")
         load.begin()
         began = time.monotonic()
-        while not load.is_over or time.monotonic() - began < minutes * 60:
-            assert time.monotonic() - began < minutes * 60 + DRAIN_S, f"{tasks - len(load.ids)} were not accepted"
+        while (at := time.monotonic() - began) < minutes * 60:
+            hit = faults.hit(faults.next())
+            say(f"{at:6.1f} s  {hit.name:40s} accepted {len(load.ids)}, told {len(outside.ledger.told)}")
             time.sleep(rand.uniform(2.0, 6.0))
-            name = faults.next()
-            hit = faults.hit(name)
-            state = f"accepted {len(load.ids)}, told {len(outside.ledger.told)}"
-            say(f"{hit.began - began:6.1f} s  {name:40s} {state}")
         say(f"{time.monotonic() - began:6.1f} s  no more faults")
         _drain(load, outside)
         say(f"{time.monotonic() - began:6.1f} s  all told")
@@ -97,7 +91,11 @@ def run(minutes: float, tasks: int, seed: int, say: Callable[[str], None]) -> Co
 
 
 def _drain(load: Load, outside: Outside) -> None:
-    end = time.monotonic() + DRAIN_S
-    while left := load.ids.keys() - outside.ledger.told.keys():
-        assert time.monotonic() < end, f"{len(left)} tasks were not told: {sorted(left)[:5]}"
+    """Until the rest was accepted, and all were told; it may take as long as it takes, while anything moves."""
+    moved_at, seen = time.monotonic(), (0, 0)
+    while (now := (len(load.ids), len(outside.ledger.told))) != (load.tasks, load.tasks):
+        if now != seen:
+            moved_at, seen = time.monotonic(), now
+        left = load.ids.keys() - outside.ledger.told.keys()
+        assert time.monotonic() < moved_at + PATIENCE_S, f"accepted {now[0]}, not told: {sorted(left)[:5]}"
         time.sleep(0.2)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from callbacks import services as callbacks
 from callbacks.messages import Due, Tried
@@ -46,6 +46,37 @@ class Protocol(Life):
         self.asked: list[Poll] = []
         self.deliveries: list[Due] = []
         self.delivered: set[uuid.UUID] = set()
+
+    @initialize(boot=boots, begins=st.sampled_from(["waiting", "sent", "polled", "offered", "fetched", "ended"]))
+    def it_begins(self, boot: uuid.UUID, begins: str) -> None:
+        """Somewhere on its way: from the start chance alone would rarely come far."""
+        if begins != "waiting":
+            self.a_worker_claims(boot)
+        if begins in ("sent", "polled", "ended"):
+            self.a_worker_sends(boot, 0)
+        if begins == "polled":
+            self.a_receipt_names_a_status_address(boot, 0)
+            self.now += dt.timedelta(seconds=5)
+            self.somebody_asks_the_status_address()
+        if begins == "ended":
+            self.an_answer_comes(boot, 0, "well")
+            self.now += dt.timedelta(seconds=1)
+            self.somebody_takes_due_callbacks()
+        if begins in ("offered", "fetched"):
+            self.it_is_offered_to_those_that_fetch(boot)
+        if begins == "fetched":
+            self.an_agent_fetches()
+
+    @rule(seconds=st.sampled_from([0, 1, 4, 31]))
+    def time_goes_by(self, seconds: int) -> None:
+        """Not so far that most tasks are over at once."""
+        self.now += dt.timedelta(seconds=seconds)
+
+    @rule(boot=boots)
+    def a_worker_offers_and_an_agent_fetches(self, boot: uuid.UUID) -> None:
+        self.a_worker_claims(boot)
+        self.it_is_offered_to_those_that_fetch(boot)
+        self.an_agent_fetches()
 
     @rule(boot=boots, which=known, how=st.sampled_from(sorted(OUTCOMES)))
     def an_answer_comes(self, boot: uuid.UUID, which: int, how: str) -> None:
@@ -150,7 +181,7 @@ def test_whoever_dies_wherever_everything_comes_to_rest_and_is_told(
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=20, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck),
+            max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck),
             database=None,
         ),
     )  # fmt: skip
