@@ -14,10 +14,12 @@ from contextlib import suppress
 from typing import Any
 
 import aiohttp
+import redis.asyncio
 from aiohttp import web
 
-PUSHED = ("answer", "report", "status", "stream", "plain")
-STYLES = (*PUSHED, "pull")
+PUSHED = ("answer", "report", "status", "chunks", "plain", "websocket")
+COMING = ("pull", "stream")  # those that come for their tasks
+STYLES = (*PUSHED, *COMING)
 AGAIN_S = 0.5
 PATIENCE_S = 180.0
 
@@ -72,6 +74,7 @@ class Outside:
         app = web.Application()
         app.router.add_get("/health", _well)
         app.router.add_post("/invoke/{style}", self._invoke)
+        app.router.add_get("/invoke/websocket", self._websocket)
         app.router.add_get("/status/{key}", self._status)
         app.router.add_get("/lookup", self._lookup)
         app.router.add_post("/callback", self._callback)
@@ -120,15 +123,15 @@ class Outside:
         if style == "status":
             self._held[key] = self.loop.time() + work_s
             return web.json_response({}, status=202, headers={"Location": f"/status/{key}"})
-        if style == "stream":
-            return await self._stream(request, key, work_s)
+        if style == "chunks":
+            return await self._chunks(request, key, work_s)
         await asyncio.sleep(work_s)
         return web.json_response(self._done(key))
 
     def _done(self, key: str) -> dict[str, Any]:
         return {"status": "SUCCEEDED", "data": self.ledger.results[key]}
 
-    async def _stream(self, request: web.Request, key: str, work_s: float) -> web.StreamResponse:
+    async def _chunks(self, request: web.Request, key: str, work_s: float) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
         await answer.prepare(request)
         for chunk in ({"part": 1}, {"part": 2}, self._done(key)):
@@ -136,6 +139,20 @@ class Outside:
                 await answer.write(json.dumps(chunk).encode() + b"\n")
             await asyncio.sleep(work_s / 2)
         return answer
+
+    async def _websocket(self, request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        with suppress(ConnectionError, TypeError):  # it was closed before the task came, or before the result
+            asked = await socket.receive_json()
+            if self._refuses(asked):
+                await socket.close()
+                return socket
+            key = self._work(asked)
+            await asyncio.sleep(asked["payload"].get("workMs", 0) / 1000)
+            await socket.send_json({"type": "result", "attemptKey": asked["attemptKey"], **self._done(key)})
+        await socket.close()
+        return socket
 
     async def _status(self, request: web.Request) -> web.Response:
         key = request.match_info["key"]
@@ -198,6 +215,40 @@ class Outside:
             pass
         await asyncio.sleep(AGAIN_S)
         return []
+
+    async def consume(self, platform: str, agent_id: str, key: str, stream: str, redis_url: str) -> None:
+        """An agent that reads a Redis stream, for ever, and says that it has a task before it runs it."""
+        headers = {"Authorization": f"Bearer {key}"}
+        self._spawn(self._beat(f"{platform}/v1/agents/{agent_id}/instances/one/heartbeat", headers))
+        client = redis.asyncio.Redis.from_url(redis_url, socket_timeout=5)
+        while True:
+            for asked in await self._read(client, stream):
+                self._spawn(self._run(asked))
+
+    async def _read(self, client: Any, stream: str) -> list[dict[str, Any]]:
+        try:
+            found = await client.xreadgroup("reach", "one", {stream: ">"}, count=10, block=1000)
+            return [json.loads(fields[b"task"]) for _, entries in found for _, fields in entries]
+        except redis.ResponseError:  # it came back empty
+            with suppress(redis.RedisError):
+                await client.xgroup_create(stream, "reach", "0", mkstream=True)
+        except (redis.RedisError, OSError):
+            pass
+        await asyncio.sleep(AGAIN_S)
+        return []
+
+    async def _run(self, asked: dict[str, Any]) -> None:
+        headers = {"Authorization": f"Bearer {asked['resultToken']}"}
+        url, body = asked["resultUrl"].removesuffix("result") + "receipt", {"attemptKey": asked["attemptKey"]}
+        end = self.loop.time() + PATIENCE_S
+        while self.loop.time() < end:
+            answered = await self._post(url, body, headers)
+            if answered == "200":
+                self._work(asked)
+                await self._report(asked, asked["payload"].get("workMs", 0) / 1000)
+            if answered.isdigit() and int(answered) < 500:
+                return
+            await asyncio.sleep(AGAIN_S)
 
     async def _beat(self, url: str, headers: dict[str, str]) -> None:
         while True:

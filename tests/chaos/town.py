@@ -2,14 +2,17 @@
 
 import asyncio
 import uuid
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from tests.chaos.outside import PUSHED, STYLES, Outside
+from reach_platform.embedded.place import Place
+from tests.chaos.outside import COMING, PUSHED, STYLES, Outside
 from tests.trips.world import Platform
 
 WITH_LOOKUP = frozenset(STYLES) - {"plain"}
+CHANNELS = frozenset({"websocket", *COMING})  # styles that are a channel of their own
 FINAL = frozenset({"SUCCEEDED", "FAILED", "TIMEOUT", "CANCELLED"})
 AGAIN_S = 0.25
 
@@ -29,7 +32,7 @@ class Town:
         for style in STYLES:
             self._register(style)
         self._route()
-        self._fetch()
+        self._come()
 
     def _register(self, style: str) -> None:
         schema = {"type": "object"}
@@ -41,11 +44,12 @@ class Town:
         }
         endpoints = {"health": f"{self.agents_url}/health"}
         if style in PUSHED:
-            endpoints["invoke"] = f"{self.agents_url}/invoke/{style}"
+            url = f"{self.agents_url}/invoke/{style}"
+            endpoints["invoke"] = url.replace("http:", "ws:") if style == "websocket" else url
         if style in WITH_LOOKUP:
             endpoints["lookup"] = f"{self.agents_url}/lookup"
         spec = {"owner": "team", "limits": {"maxConcurrency": 400, "timeoutMs": 20_000}, "capabilities": [capability]}
-        spec |= {"endpoints": endpoints, "channels": ["http" if style in PUSHED else "pull"]}
+        spec |= {"endpoints": endpoints, "channels": [style if style in CHANNELS else "http"]}
         manifest = {"apiVersion": "agent-reach/v1", "kind": "AgentManifest", "spec": spec}
         manifest["metadata"] = {"name": style, "version": "1.0.0"}
         self.platform.operator("PUT", f"/v1/agents/{style}?namespace={self.namespace}", json=manifest)
@@ -59,12 +63,20 @@ class Town:
         table = {"apiVersion": "agent-reach/v1", "kind": "RouteTable", "namespace": self.namespace, "routes": routes}
         self.platform.operator("PUT", f"/v1/routes?namespace={self.namespace}", json=table)
 
-    def _fetch(self) -> None:
-        given = self.platform.operator("POST", "/v1/agents/pull/credentials", json={"namespace": self.namespace})
-        instance = {"lookupUrl": f"{self.agents_url}/lookup"}
-        at = f"/v1/agents/pull/instances/one?namespace={self.namespace}"
-        self.platform.operator("PUT", at, json=instance)
-        self.outside.begin(self.outside.fetch(self.callers_url, "pull", given["key"]))
+    def _come(self) -> None:
+        """Have the agents that come for their tasks begin to."""
+        keys = {}
+        for style in COMING:
+            given = self.platform.operator(
+                "POST", f"/v1/agents/{style}/credentials", json={"namespace": self.namespace}
+            )
+            at = f"/v1/agents/{style}/instances/one?namespace={self.namespace}"
+            self.platform.operator("PUT", at, json={"lookupUrl": f"{self.agents_url}/lookup"})
+            keys[style] = given["key"]
+        self.outside.begin(self.outside.fetch(self.callers_url, "pull", keys["pull"]))
+        stream = f"reach:{self.namespace}:agent:stream:one"
+        redis_url = Place.of(Path(self.platform.home.name)).redis_url
+        self.outside.begin(self.outside.consume(self.callers_url, "stream", keys["stream"], stream, redis_url))
 
     def request(self, style: str, key: str, payload: dict[str, Any], **more: Any) -> dict[str, Any]:
         return {

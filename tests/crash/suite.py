@@ -159,7 +159,7 @@ def suite() -> Iterator[Suite]:
     """A platform of its own, with what is around it."""
     with tempfile.TemporaryDirectory(prefix="reach-crash-") as place, Outside() as outside:
         path = os.pathsep.join([str(ROOT / "tests/crash/processes"), *filter(None, [os.environ.get("PYTHONPATH")])])
-        platform = Platform(REACH_CRASH_DIR=place, PYTHONPATH=path, REACH_WORKERS="3")
+        platform = Platform(CRASH_POINTS_DIR=place, PYTHONPATH=path, REACH_WORKERS="3")
         try:
             yield Suite(platform, outside, Path(place))
         finally:

@@ -6,6 +6,7 @@ addresses and callbacks take part too, decisions are the policy's, and in the en
 
 import datetime as dt
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -28,13 +29,17 @@ from routing.services.sweep import sweep
 from routing.services.waiting import put_back
 from routing.snapshot import Snapshot
 from routing.states import FINAL
-from routing.trip import Await, Settlement
+from routing.trip import Await, Outcome, Settlement
 from tests.routing.services.test_life import Life, boots, known
 from tests.routing.services.world import ROUTE, World, answered, callbacks_of, failed, rows, task
 
 LONG = dt.timedelta(days=2)
 FACTS = RouteFacts(ROUTE.backoff_ms, ROUTE.jitter_ms, ROUTE.jitter_share, ROUTE.retryable)
-OUTCOMES = {"well": answered, "time": failed, "refused": lambda: failed(retryable=False)}
+OUTCOMES: dict[str, Callable[[], Outcome]] = {
+    "well": answered,
+    "time": failed,
+    "refused": lambda: failed(retryable=False),
+}
 
 
 class Protocol(Life):

@@ -1,6 +1,6 @@
 """Makes the platform's own processes die at a point that a test names: Python imports this at every start.
 
-A point is armed by a file `<REACH_CRASH_DIR>/<point>/<name>` that holds words, one a line; the process that comes to
+A point is armed by a file `<CRASH_POINTS_DIR>/<point>/<name>` that holds words, one a line; the process that comes to
 the point with one of the words in what it is doing renames the file to `<name>.died` and is gone at once, as by kill
 -9. Only one process can rename it, so each file kills once. The product itself knows nothing of this.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-PLACE = Path(os.environ.get("REACH_CRASH_DIR", "/nowhere"))
+PLACE = Path(os.environ.get("CRASH_POINTS_DIR", "/nowhere"))
 
 # module → (what in it, the point before it, the point after it)
 POINTS: dict[str, list[tuple[str, str | None, str | None]]] = {
@@ -34,6 +34,7 @@ POINTS: dict[str, list[tuple[str, str | None, str | None]]] = {
     "routing.services.polls": [("claim", None, "poll.claimed"), ("ended", "poll.before", "poll.after")],
     "routing.services.lease": [("take", None, "lease.after")],
     "routing.channels.http": [("HttpChannel.send", "send.during", None)],
+    "routing.channels.websocket": [("WebsocketChannel.send", "socket.during", None)],
     "routing.engine.lookups": [("Lookups.before", None, "lookup.after")],
     "callbacks.services": [("finish", "told.before", "told.after")],
 }
@@ -66,7 +67,7 @@ def _armed(point: str) -> Iterator[Path]:
 
 
 def wrapped(function: Callable[..., Any], before: str | None, after: str | None) -> Callable[..., Any]:
-    if before == "send.during":
+    if before and before.endswith(".during"):
         return _watched(function, before)
     if inspect.iscoroutinefunction(function):
 
