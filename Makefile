@@ -32,6 +32,7 @@ bench: $(DEV_STAMP)
 
 ## make chaos   the long runs that kill and cut
 chaos: $(DEV_STAMP)
+	@$(PYTHON) -m tests.chaos --minutes 10 --tasks 20000
 	@$(PYTHON) -m pytest -m "chaos or slow"
 
 ## make audit   known holes in the packages we depend on
