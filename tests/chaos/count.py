@@ -65,6 +65,7 @@ def count(ids: dict[str, str], accepted_at: dict[str, float], hits: Sequence[Hit
         "two callbacks of one end": [key for key in ids if len({one["webhookId"] for one in _told(ledger, key)}) > 1],
         "ended twice": [key for key in ids if ends.get(key) != 1],
         "an attempt still open": [key for key, _, _, is_open in attempts if is_open],
+        "an attempt sent twice": [key for key, sent in ledger.calls.items() if len(set(sent)) < len(sent)],
         "side effect twice, with lookup": [key for key, times in ledger.effects.items() if times > 1 and _looks_up(key)],
         "said to be not sent, and was": [key for key, sent in ledger.calls.items() for one in sent if (key, one) in not_sent],
     }  # fmt: skip

@@ -18,7 +18,9 @@ CALLERS = 24
 LONGEST_WORK_MS = 400
 TIMES = {"timeoutBudgetMs": 240_000, "ttlMs": 300_000}
 PATIENCE_S = 720.0  # beyond a task's time to live, and the longest wait of a callback
-SETTINGS = {  # agents that were cut off are believed again soon
+SETTINGS = {
+    "REACH_VISIBILITY_TIMEOUT": "20",  # nothing may hang on a broker's patience
+    # Agents that were cut off are believed again soon.
     "REACH_PROBE_INTERVAL": "2000",
     "REACH_HEALTH_EJECTED_FOR_S": "2",
     "REACH_HEALTH_PROOF_AFTER_S": "0",

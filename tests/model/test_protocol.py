@@ -186,7 +186,7 @@ def test_whoever_dies_wherever_everything_comes_to_rest_and_is_told(
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck),
+            max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck),
             database=None,
         ),
     )  # fmt: skip
