@@ -85,7 +85,7 @@ class Suite:
             assert time.monotonic() < end, f"{walk.point.title}: no end: {walk.state}, told {len(told)} times"
             walk.state = (await self.town.read(f"/v1/tasks/{walk.task_id}"))["state"]
             await asyncio.sleep(LOOK_S)
-        walk.recovered_at = time.time()
+        walk.recovered_at = time.time() - (time.monotonic() - told[walk.point.told - 1]["at"])
         walk.attempts = (await self.town.read(f"/v1/tasks/{walk.task_id}/journey"))["attempts"]
         walk.deaths = sum(1 for _ in self.place.glob(f"*/{walk.key}.died"))
 
