@@ -144,9 +144,9 @@ def table_of(lines: Sequence[Line]) -> str:
     return "\n".join(rows)
 
 
-def serve(port: int, overrun: Any) -> None:
-    """The five instances, for ever; the last one flaps."""
-    began, running = time.monotonic(), [0] * INSTANCES
+def serve(port: int, overrun: Any, flaps_since: Any) -> None:
+    """The five instances, for ever; the last one flaps from when it is told to (monotonic, 0 = not yet)."""
+    running = [0] * INSTANCES
 
     async def invoke(request: web.Request) -> web.Response:
         number = int(request.match_info["number"])
@@ -154,7 +154,7 @@ def serve(port: int, overrun: Any) -> None:
         running[number] += 1
         overrun.value = max(overrun.value, running[number] - AT_A_TIME)
         try:
-            if number == INSTANCES - 1 and (time.monotonic() - began) % (UP_S + DOWN_S) > UP_S:
+            if number == INSTANCES - 1 and is_down(flaps_since.value):
                 return web.json_response({"error": {"message": "down"}}, status=500)
             await asyncio.sleep(random.uniform(*WORK_S))
             return web.json_response({"status": "SUCCEEDED", "data": {"by": number}})
@@ -167,7 +167,12 @@ def serve(port: int, overrun: Any) -> None:
     app = web.Application()
     app.router.add_post("/{number}", invoke)
     app.router.add_get("/health", health)
-    web.run_app(app, host="127.0.0.1", port=port, print=None, access_log=None, handle_signals=False)
+    quiet = {"print": None, "access_log": None, "handle_signals": False}
+    web.run_app(app, host="127.0.0.1", port=port, handler_cancellation=True, **quiet)
+
+
+def is_down(flaps_since: float) -> bool:
+    return flaps_since > 0 and (time.monotonic() - flaps_since) % (UP_S + DOWN_S) > UP_S
 
 
 def main() -> int:
@@ -198,8 +203,8 @@ def main() -> int:
 def measured(stack: ExitStack, data_dir: Path) -> tuple[list[Line], list[str]]:
     """Start everything and raise the load; returns the table's lines and the bars missed."""
     context, port = multiprocessing.get_context("spawn"), processes.free_port()
-    overrun = context.Value("i", 0)
-    agents = context.Process(target=serve, args=(port, overrun), daemon=True)
+    overrun, flaps_since = context.Value("i", 0), context.Value("d", 0.0)
+    agents = context.Process(target=serve, args=(port, overrun, flaps_since), daemon=True)
     agents.start()
     stack.callback(agents.terminate)
     wait_until_ready(f"http://127.0.0.1:{port}/health", [])
@@ -207,6 +212,7 @@ def measured(stack: ExitStack, data_dir: Path) -> tuple[list[Line], list[str]]:
     keys = prepared(stack, setup, f"http://127.0.0.1:{port}")
     say("waiting until the instances have proved themselves")
     asyncio.run(proving(setup, keys))
+    flaps_since.value = time.monotonic()
     steps = asyncio.run(rising(f"{setup.base_url}/v1/reach", keys))
     ended = tasks(Place.of(data_dir).database_url)
     lines = [line_of(step, ended) for step in steps]
@@ -260,7 +266,7 @@ def prepared(stack: ExitStack, setup: Setup, agents: str) -> list[str]:
 async def proving(setup: Setup, keys: list[str]) -> None:
     """New instances take a tenth of the traffic: light traffic until they are new no more."""
     headers = {"Authorization": f"Bearer {setup.operator_key}"}
-    path, end = f"{setup.base_url}/v1/agents/{AGENT}/health?namespace={SPACE}", time.monotonic() + 120
+    path, end = f"{setup.base_url}/v1/agents/{AGENT}/health?namespace={SPACE}", time.monotonic() + 180
     async with aiohttp.ClientSession() as session:
         while True:
             for _ in range(10):

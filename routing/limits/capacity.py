@@ -1,4 +1,4 @@
-"""How much an ability can do at a time, and how long one waits behind others. Pure."""
+"""How much an ability can do at a time, and how many one waits behind. Pure."""
 
 import math
 from collections.abc import Collection
@@ -24,8 +24,3 @@ def capacity_of(ability: Ability, barred: Collection[tuple[str, str]] = ()) -> i
 def behind(ahead: int, running: int, capacity: int) -> int:
     """How many have to end before one with so many ahead of it may begin; 0 = at once."""
     return max(0, running + ahead + 1 - capacity)
-
-
-def waits_s(behind: int, capacity: int, mean_s: float) -> float:
-    """The wait in seconds until so many have ended, each of which takes so long, so many at a time."""
-    return behind * mean_s / capacity

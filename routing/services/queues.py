@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from common.database import hot_cursor, robust
-from routing.limits.capacity import behind, waits_s
+from routing.limits.capacity import behind
+from routing.services.pace import Pace, Tempo
 from routing.snapshot import Ability
 
 QUEUE, INFLIGHT, WAIT = "route.queueMax", "route.maxInflight", "timeoutBudgetMs"
@@ -24,7 +25,6 @@ RELAXED_S = 0.25
 LEAST_S = 0.01
 SPARE = 1.3  # of what runs add up to: for the moments between two runs, and for breakers that open meanwhile
 COST_SHARE = 10  # reading takes at most a tenth of the time
-PACE_S = 2.0
 HORIZON = dt.timedelta(seconds=60)  # what is put off for longer waits for its time, not for the ability
 UNDER_WAY_S = 5.0  # a request that has not become a task by then never will
 
@@ -56,23 +56,6 @@ SELECT l.client, (SELECT count(*) FROM (
   SELECT FROM routing_task t WHERE t.waiting AND t.priority = %(priority)s AND t.namespace = %(namespace)s
     AND t.ability = %(ability)s AND t.client = l.client AND t.due_at <= %(horizon)s LIMIT %(most)s) one)
 FROM lane l WHERE l.client <> ''"""
-_PACE = """
-SELECT (sum(took) / nullif(count(DISTINCT task_id), 0))::float8,
-  percentile_cont(0.9) WITHIN GROUP (ORDER BY took)::float8
-FROM (
-  SELECT a.task_id, extract(epoch FROM a.ended_at - a.sent_at) AS took
-  FROM unnest(%(agents)s::text[], %(capabilities)s::text[]) g(agent_id, capability) CROSS JOIN LATERAL (
-    SELECT * FROM routing_attempt a WHERE a.namespace = %(namespace)s AND a.agent_id = g.agent_id
-    ORDER BY a.task_id DESC LIMIT 200) a
-  WHERE a.ended_at IS NOT NULL AND a.capability = g.capability
-) ended"""
-
-
-class Pace(NamedTuple):
-    """What a task takes in seconds; None where none has ended."""
-
-    mean_s: float | None = None  # of slots, all its attempts together
-    most_s: float | None = None  # one attempt of nine in ten
 
 
 @dataclass(slots=True)
@@ -86,8 +69,7 @@ class Figures:
     cost_s: float = 0.0
     under_way: dict[uuid.UUID, float] = field(default_factory=dict)  # let in here, not yet known to be rows
     since: set[uuid.UUID] = field(default_factory=set)  # became rows, as far as known after the reading had begun
-    pace: Pace | None = None
-    paced_at: float = float("-inf")
+    tempo: Tempo = field(default_factory=Tempo)
 
     @property
     def mine(self) -> int:
@@ -180,6 +162,7 @@ def _too_late(one: Entry, figures: Figures, now: dt.datetime) -> Refusal | None:
     """Refuse what would begin too late to end within its budget."""
     count = behind(figures.ahead_of(one.priority), figures.running, one.capacity)
     mean_s = _pace(one, figures).mean_s if count and one.capacity else None
+    waits_s = figures.tempo.waits_s
     if mean_s is None or SPARE * (waits_s(count, one.capacity, mean_s) + mean_s) <= one.budget_s:
         return None
     count = behind(_ahead_in_turn(one, figures, now), figures.running, one.capacity)
@@ -224,6 +207,7 @@ def _read(one: Entry, figures: Figures, at: float, now: dt.datetime) -> None:
             figures.under_way.pop(task_id, None)
         figures.since.difference_update(there)
         figures.cost_s = time.monotonic() - at
+        figures.tempo.seen(full=behind(figures.queued, figures.running, one.capacity) > 1, at=at)
 
 
 @robust(patience=2.0)
@@ -253,22 +237,4 @@ def _ahead_in_turn(one: Entry, figures: Figures, now: dt.datetime) -> int:
 
 
 def _pace(one: Entry, figures: Figures) -> Pace:
-    found = figures.pace
-    if found is None or time.monotonic() - figures.paced_at > PACE_S:
-        found = _read_pace(one)
-        with _lock:
-            figures.pace, figures.paced_at = found, time.monotonic()
-    return found
-
-
-@robust(patience=2.0)
-def _read_pace(one: Entry) -> Pace:
-    candidates = one.ability.candidates
-    values = {
-        "namespace": one.namespace,
-        "agents": [candidate.agent.agent_id for candidate in candidates],
-        "capabilities": [candidate.capability.name for candidate in candidates],
-    }
-    with hot_cursor() as cursor:
-        row = cursor.execute(_PACE, values, prepare=True).fetchone()
-    return Pace(*row) if row else Pace()
+    return figures.tempo.of(one.namespace, one.ability.candidates, one.capacity)

@@ -6,6 +6,9 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from routing.breaker import Key
+from routing.breaker import barred as barred_by
+from routing.breaker.rule import Circuit
 from routing.choice import Choice, choose
 from routing.filters import most_inflight
 from routing.loads import Loads
@@ -87,6 +90,24 @@ def test_no_choice_ever_violates_a_filter(view, task, seed, running):
     assert loads.inflight(("n", *one.key)) < next(
         most_inflight(seen) for seen in found.considered.layout.seen if seen.instance is one
     )
+
+
+OPENED = st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(["", "shop", "bank"])), max_size=12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(view=abilities(), opened=OPENED, seed=st.integers(0, 1000))
+def test_no_choice_goes_past_a_breaker_and_breakers_bar_no_more_than_half(view, opened, seed):
+    circuits = {
+        Key("n", f"a{agent}", f"i{number}", "c" if client else "", client): Circuit(opened=90.0 + number, until=200.0)
+        for agent, number, client in opened
+    }
+    barred = barred_by(circuits, "n", view, "shop", 100.0)
+    present = [one for each in view.candidates for one in each.agent.instances if one.state != "OFFLINE"]
+    assert len(barred & {one.key for one in present}) <= max(1, len(present) // 2)
+    assert all(any(key[1:3] == one and key.client in ("", "shop") for key in circuits) for one in barred)
+    found = choose(view, ask(barred=barred), Loads(), random.Random(seed).random)
+    assert not isinstance(found, Choice) or found.instance.key not in barred
 
 
 @settings(max_examples=200, deadline=None)
