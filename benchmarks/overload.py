@@ -38,7 +38,6 @@ from reach_platform.embedded.place import Place, remove_stale_homes
 AGENT, ABILITY, SPACE = "target", "target.work", "overload"
 INSTANCES, AT_A_TIME, DECLARED = 5, 2, 3  # an instance is sent 0.8 of what it declares
 WORK_S = (0.3, 0.5)
-CAPACITY = INSTANCES * AT_A_TIME / (sum(WORK_S) / 2)  # tasks/s of all five
 UP_S, DOWN_S = 5.0, 3.0
 CLIENTS, CALLERS = 5, 100
 STEPS = (0.5, 0.9, 1.3, 2.0, 3.0)
@@ -49,6 +48,22 @@ SQL = """
 SELECT t.created_at, t.ended_at, t.deadline_at, t.outcome = 'SUCCEEDED',
   (SELECT count(*) FROM routing_attempt a WHERE a.task_id = t.id AND a.sent_at IS NOT NULL)
 FROM routing_task t WHERE t.namespace = %s"""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How much slower than usual the agents are; budgets are in proportion."""
+
+    slower: float = 1.0
+
+    @property
+    def capacity(self) -> float:
+        """Tasks a second of all five."""
+        return INSTANCES * AT_A_TIME / (self.slower * sum(WORK_S) / 2)
+
+    @property
+    def budget_s(self) -> float:
+        return self.slower * BUDGET_S
 
 
 @dataclass(frozen=True)
@@ -144,7 +159,7 @@ def table_of(lines: Sequence[Line]) -> str:
     return "\n".join(rows)
 
 
-def serve(port: int, overrun: Any, flaps_since: Any) -> None:
+def serve(port: int, slower: float, overrun: Any, flaps_since: Any) -> None:
     """The five instances, for ever; the last one flaps from when it is told to (monotonic, 0 = not yet)."""
     running = [0] * INSTANCES
 
@@ -156,7 +171,7 @@ def serve(port: int, overrun: Any, flaps_since: Any) -> None:
         try:
             if number == INSTANCES - 1 and is_down(flaps_since.value):
                 return web.json_response({"error": {"message": "down"}}, status=500)
-            await asyncio.sleep(random.uniform(*WORK_S))
+            await asyncio.sleep(slower * random.uniform(*WORK_S))
             return web.json_response({"status": "SUCCEEDED", "data": {"by": number}})
         finally:
             running[number] -= 1
@@ -178,15 +193,16 @@ def is_down(flaps_since: float) -> bool:
 def main() -> int:
     """Run all steps, print the table, save it; 1 where a bar is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.overload", description=__doc__)
+    parser.add_argument("--slower", type=float, default=1.0, help="agents so much slower, where the machine is busy")
     parser.add_argument("--keep", action="store_true", help="leave the platform's data directory and say where it is")
-    keep = parser.parse_args().keep
+    given = parser.parse_args()
     logging.disable(logging.INFO)
     data_dir = Path(tempfile.mkdtemp(prefix="reach-overload-"))
     try:
         with ExitStack() as stack:
-            lines, found = measured(stack, data_dir)
+            lines, found = measured(stack, data_dir, Speed(given.slower))
     finally:
-        if keep:
+        if given.keep:
             print(data_dir)
         else:
             shutil.rmtree(data_dir, ignore_errors=True)
@@ -200,20 +216,20 @@ def main() -> int:
     return 1 if found else 0
 
 
-def measured(stack: ExitStack, data_dir: Path) -> tuple[list[Line], list[str]]:
+def measured(stack: ExitStack, data_dir: Path, pace: Speed) -> tuple[list[Line], list[str]]:
     """Start everything and raise the load; returns the table's lines and the bars missed."""
     context, port = multiprocessing.get_context("spawn"), processes.free_port()
     overrun, flaps_since = context.Value("i", 0), context.Value("d", 0.0)
-    agents = context.Process(target=serve, args=(port, overrun, flaps_since), daemon=True)
+    agents = context.Process(target=serve, args=(port, pace.slower, overrun, flaps_since), daemon=True)
     agents.start()
     stack.callback(agents.terminate)
     wait_until_ready(f"http://127.0.0.1:{port}/health", [])
     setup = platform(stack, data_dir)
     keys = prepared(stack, setup, f"http://127.0.0.1:{port}")
     say("waiting until the instances have proved themselves")
-    asyncio.run(proving(setup, keys))
+    asyncio.run(proving(setup, keys, pace))
     flaps_since.value = time.monotonic()
-    steps = asyncio.run(rising(f"{setup.base_url}/v1/reach", keys))
+    steps = asyncio.run(rising(f"{setup.base_url}/v1/reach", keys, pace))
     ended = tasks(Place.of(data_dir).database_url)
     lines = [line_of(step, ended) for step in steps]
     statuses = {status for step in steps for status in (*step.statuses, *step.waited)}
@@ -238,7 +254,7 @@ def prepared(stack: ExitStack, setup: Setup, agents: str) -> list[str]:
     agent = Setup(setup.base_url, credentials["key"])
     spec = {
         "capabilities": [{"name": "work", "sideEffects": False}],
-        "limits": {"timeoutMs": 5000, "latencyCeilingMs": 2000, "maxConcurrency": DECLARED},
+        "limits": {"timeoutMs": 20_000, "latencyCeilingMs": 2000, "maxConcurrency": DECLARED},
         "probe": {"type": "http", "intervalMs": 5000},
     }
     manifest = {"apiVersion": "agent-reach/v1", "kind": "AgentManifest",
@@ -263,14 +279,14 @@ def prepared(stack: ExitStack, setup: Setup, agents: str) -> list[str]:
     return [one["key"] for one in made]
 
 
-async def proving(setup: Setup, keys: list[str]) -> None:
+async def proving(setup: Setup, keys: list[str], pace: Speed) -> None:
     """New instances take a tenth of the traffic: light traffic until they are new no more."""
     headers = {"Authorization": f"Bearer {setup.operator_key}"}
     path, end = f"{setup.base_url}/v1/agents/{AGENT}/health?namespace={SPACE}", time.monotonic() + 180
     async with aiohttp.ClientSession() as session:
         while True:
             for _ in range(10):
-                await asked(session, f"{setup.base_url}/v1/reach", random.choice(keys))
+                await asked(session, f"{setup.base_url}/v1/reach", random.choice(keys), pace)
                 await asyncio.sleep(0.2)
             document = await asyncio.to_thread(lambda: requests.get(path, headers=headers, timeout=10).json())
             if all(one["state"] in ("ONLINE", "DEGRADED") for one in document["instances"]):
@@ -279,20 +295,20 @@ async def proving(setup: Setup, keys: list[str]) -> None:
                 raise RuntimeError("the instances did not come online")
 
 
-async def rising(url: str, keys: list[str]) -> list[Step]:
+async def rising(url: str, keys: list[str], pace: Speed) -> list[Step]:
     """All steps, one after the other, with the queue empty in between."""
     steps = []
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=CALLERS * 2)) as session:
         for factor in STEPS:
-            say(f"{factor:g} × capacity: {factor * CAPACITY:.0f} tasks/s for {STEP_S:.0f} s")
-            steps.append(await loaded(session, url, keys, factor))
-            await asyncio.sleep(BUDGET_S)
+            say(f"{factor:g} × capacity: {factor * pace.capacity:.0f} tasks/s for {STEP_S:.0f} s")
+            steps.append(await loaded(session, url, keys, factor, pace))
+            await asyncio.sleep(pace.budget_s)
     return steps
 
 
-async def loaded(session: aiohttp.ClientSession, url: str, keys: list[str], factor: float) -> Step:
+async def loaded(session: aiohttp.ClientSession, url: str, keys: list[str], factor: float, pace: Speed) -> Step:
     """One step: each caller asks at its own times, whatever it is answered."""
-    each_s = CALLERS / (factor * CAPACITY)
+    each_s = CALLERS / (factor * pace.capacity)
     step = Step(factor, time.time(), time.time() + STEP_S)
     refused: dict[int, float] = {}  # caller → when it may come again, by the monotonic clock
     end = time.monotonic() + STEP_S
@@ -302,7 +318,7 @@ async def loaded(session: aiohttp.ClientSession, url: str, keys: list[str], fact
         while due < end:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             due += each_s
-            status, wait_s = await asked(session, url, keys[caller % CLIENTS])
+            status, wait_s = await asked(session, url, keys[caller % CLIENTS], pace)
             step.statuses.append(status)
             refused.pop(caller, None)
             if status in (429, 503):
@@ -310,7 +326,7 @@ async def loaded(session: aiohttp.ClientSession, url: str, keys: list[str], fact
 
     async def come_again(caller: int) -> None:
         await asyncio.sleep(max(0.0, refused[caller] - time.monotonic()))
-        step.waited.append((await asked(session, url, keys[caller % CLIENTS]))[0])
+        step.waited.append((await asked(session, url, keys[caller % CLIENTS], pace))[0])
 
     await asyncio.gather(*(keep_asking(caller) for caller in range(CALLERS)))
     latest = sorted(refused, key=lambda one: -refused[one])[:BACK]
@@ -318,9 +334,9 @@ async def loaded(session: aiohttp.ClientSession, url: str, keys: list[str], fact
     return step
 
 
-async def asked(session: aiohttp.ClientSession, url: str, key: str) -> tuple[int, float]:
+async def asked(session: aiohttp.ClientSession, url: str, key: str, pace: Speed) -> tuple[int, float]:
     """One POST: its status and its Retry-After in seconds."""
-    body = {"target": {"ability": ABILITY}, "payload": {}, "timeoutBudgetMs": round(BUDGET_S * 1000)}
+    body = {"target": {"ability": ABILITY}, "payload": {}, "timeoutBudgetMs": round(pace.budget_s * 1000)}
     async with session.post(url, json=body, headers={"Authorization": f"Bearer {key}"}) as answer:
         await answer.read()
         return answer.status, float(answer.headers.get("Retry-After", "inf"))

@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ FEW, MANY = 20, 1_000  # places left: below the one each is looked at, above the
 RELAXED_S = 0.25
 LEAST_S = 0.01
 SPARE = 1.3  # of what runs add up to: for the moments between two runs, and for breakers that open meanwhile
-COST_SHARE = 10  # reading takes at most a tenth of the time
+COST_SHARE, OLDEST_S = 10, 1.0  # reading takes at most a tenth of the time, unless the figures would be too old
 HORIZON = dt.timedelta(seconds=60)  # what is put off for longer waits for its time, not for the ability
 UNDER_WAY_S = 5.0  # a request that has not become a task by then never will
 
@@ -58,6 +58,13 @@ SELECT l.client, (SELECT count(*) FROM (
 FROM lane l WHERE l.client <> ''"""
 
 
+class Lanes(NamedTuple):
+    """How many wait of each client; `known` are those among them that this process let in after the figures."""
+
+    counts: dict[str, int]
+    known: frozenset[uuid.UUID]
+
+
 @dataclass(slots=True)
 class Figures:
     """One ability's queue as this process knows it. Held under the module's lock, except for reading."""
@@ -67,8 +74,13 @@ class Figures:
     running: int = 0
     read_at: float = float("-inf")  # monotonic; when the reading began
     cost_s: float = 0.0
-    under_way: dict[uuid.UUID, float] = field(default_factory=dict)  # let in here, not yet known to be rows
-    since: set[uuid.UUID] = field(default_factory=set)  # became rows, as far as known after the reading had begun
+    under_way: dict[uuid.UUID, tuple[float, str]] = field(
+        default_factory=dict
+    )  # let in here (when, whose), no rows yet
+    since: dict[uuid.UUID, str] = field(
+        default_factory=dict
+    )  # became rows, as far as known after the reading had begun
+    lanes: dict[int, Lanes] = field(default_factory=dict)  # by priority
     tempo: Tempo = field(default_factory=Tempo)
 
     @property
@@ -78,6 +90,13 @@ class Figures:
     @property
     def queued(self) -> int:
         return sum(self.waiting) + self.held + self.mine
+
+    def mine_of(self, client: str, known: Collection[uuid.UUID]) -> int:
+        """One client's of what this process has let in since the reading, without those that are known otherwise."""
+        unsure = [whose for id, (_, whose) in list(self.under_way.items()) if id not in known]
+        return sum(whose == client for whose in unsure) + sum(
+            whose == client for id, whose in list(self.since.items()) if id not in known
+        )
 
     def ahead_of(self, priority: int) -> int:
         return sum(self.waiting[: priority + 1]) + self.held + self.mine
@@ -134,7 +153,7 @@ def enter(entries: Sequence[Entry], now: dt.datetime) -> list[Refusal | None]:
         refusal = _refused(one, figures, now)
         if refusal is None:
             with _lock:
-                figures.under_way[one.task_id] = time.monotonic()
+                figures.under_way[one.task_id] = time.monotonic(), one.client
         answers.append(refusal)
     return answers
 
@@ -145,7 +164,7 @@ def finished(entries: Sequence[Entry], *, became_tasks: bool) -> None:
         for one in entries:
             figures = _figures[one.key]
             if figures.under_way.pop(one.task_id, None) is not None and became_tasks:
-                figures.since.add(one.task_id)
+                figures.since[one.task_id] = one.client
 
 
 def _refused(one: Entry, figures: Figures, now: dt.datetime) -> Refusal | None:
@@ -186,7 +205,7 @@ def _up_to_date(one: Entry, now: dt.datetime, fresh: set[tuple[str, str]]) -> Fi
 
 def _may_be_old(one: Entry, figures: Figures) -> float:
     """How old, in seconds, the figures may be for a decision on this one."""
-    usual = max(LEAST_S, COST_SHARE * figures.cost_s)
+    usual = max(LEAST_S, min(OLDEST_S, COST_SHARE * figures.cost_s))
     queue_end = None if one.queue_max is None else one.capacity + one.queue_max
     free = [most for most in (one.inflight_max, queue_end) if most is not None]
     left = min(free, default=math.inf) - figures.queued - figures.running
@@ -197,15 +216,15 @@ def _may_be_old(one: Entry, figures: Figures) -> float:
 
 def _read(one: Entry, figures: Figures, at: float, now: dt.datetime) -> None:
     with _lock:
-        figures.read_at, figures.since = at, set()
-        figures.under_way = {id: began for id, began in figures.under_way.items() if at - began < UNDER_WAY_S}
+        figures.read_at, figures.since = at, {}
+        figures.under_way = {id: kept for id, kept in figures.under_way.items() if at - kept[0] < UNDER_WAY_S}
         under_way = list(figures.under_way)
     high, normal, low, held, running, there = _count(one, now, under_way)
     with _lock:
-        figures.waiting, figures.held, figures.running = (high, normal, low), held, running
+        figures.waiting, figures.held, figures.running, figures.lanes = (high, normal, low), held, running, {}
         for task_id in there:
             figures.under_way.pop(task_id, None)
-        figures.since.difference_update(there)
+            figures.since.pop(task_id, None)
         figures.cost_s = time.monotonic() - at
         figures.tempo.seen(full=behind(figures.queued, figures.running, one.capacity) > 1, at=at)
 
@@ -221,19 +240,26 @@ def _count(one: Entry, now: dt.datetime, under_way: list[uuid.UUID]) -> tuple[in
     return row or (0, 0, 0, 0, 0, [])
 
 
-@robust(patience=2.0)
 def _ahead_in_turn(one: Entry, figures: Figures, now: dt.datetime) -> int:
     """How many go before it where clients take turns: all of a higher priority, and of each client's as many as of its
     own."""
+    lanes = figures.lanes.get(one.priority)
+    if lanes is None:
+        known = frozenset(figures.since)
+        lanes = figures.lanes[one.priority] = Lanes(_read_lanes(one, now), known)
+    own = lanes.counts.get(one.client, 0) + figures.mine_of(one.client, lanes.known)
+    others = sum(min(count, own + 1) for client, count in lanes.counts.items() if client != one.client)
+    return sum(figures.waiting[: one.priority]) + figures.held + own + others
+
+
+@robust(patience=2.0)
+def _read_lanes(one: Entry, now: dt.datetime) -> dict[str, int]:
     values = {
         "namespace": one.namespace, "ability": one.ability.name, "priority": one.priority, "horizon": now + HORIZON,
         "most": 10_000,
     }  # fmt: skip
     with hot_cursor() as cursor:
-        lanes = dict(cursor.execute(_LANES, values, prepare=True).fetchall())
-    own = lanes.pop(one.client, 0)
-    higher = sum(figures.waiting[: one.priority])
-    return int(higher + figures.held + own + sum(min(count, own + 1) for count in lanes.values()))
+        return dict(cursor.execute(_LANES, values, prepare=True).fetchall())
 
 
 def _pace(one: Entry, figures: Figures) -> Pace:
