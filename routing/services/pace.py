@@ -9,24 +9,25 @@ from common.database import hot_cursor, robust
 from routing.snapshot import CandidateView
 
 EACH_S = 2.0
-WINDOW_S = 5.0  # what is done in it is counted, where tasks are short enough to be counted in it
+WINDOW_S, LEAST_WINDOW_S = 10.0, 2.0  # what is done in it is counted, where it has been full for so long
 UNSEEN_S = 3.0  # whoever looked away for longer does not know whether it was full all the while
 KEPT_S = 120.0  # a measured share is believed for so long after it was full for the last time
 RUNS = 5  # as often as a mean run must fit into the window
+COUNTED = 500  # tasks at the most: the newest 1,000 attempts are looked at
 LEAST = 0.05
 
 _PACE = """
-SELECT (sum(took) / nullif(count(DISTINCT task_id), 0))::float8,
-  percentile_cont(0.9) WITHIN GROUP (ORDER BY took)::float8,
+SELECT (sum(took) FILTER (WHERE place <= 200)
+    / nullif(count(DISTINCT task_id) FILTER (WHERE place <= 200), 0))::float8,
+  percentile_cont(0.9) WITHIN GROUP (ORDER BY took) FILTER (WHERE place <= 200)::float8,
   count(DISTINCT task_id) FILTER (WHERE ended_at > clock_timestamp() - make_interval(secs => %(window)s))
 FROM (
-  SELECT a.task_id, a.ended_at, extract(epoch FROM a.ended_at - a.sent_at) AS took
+  SELECT a.task_id, a.ended_at, a.place, extract(epoch FROM a.ended_at - a.sent_at) AS took
   FROM unnest(%(agents)s::text[], %(capabilities)s::text[]) g(agent_id, capability) CROSS JOIN LATERAL (
-    SELECT * FROM routing_attempt a WHERE a.namespace = %(namespace)s AND a.agent_id = g.agent_id
-    ORDER BY a.task_id DESC LIMIT 200) a
+    SELECT *, row_number() OVER (ORDER BY a.task_id DESC) AS place FROM routing_attempt a
+    WHERE a.namespace = %(namespace)s AND a.agent_id = g.agent_id ORDER BY a.task_id DESC LIMIT 1000) a
   WHERE a.ended_at IS NOT NULL AND a.capability = g.capability
 ) ended"""
-MOST_COUNTED = 150  # in the window: of more the newest 200 attempts tell too little
 
 
 class Pace(NamedTuple):
@@ -58,17 +59,23 @@ class Tempo:
         """The pace, read anew every two seconds."""
         at = time.monotonic()
         if self.pace is None or at - self.read_at > EACH_S:
-            self.pace, self.read_at = _read(namespace, candidates), at
-            self.measure(self.pace, capacity, at)
+            window_s = self.window_s(capacity, at)
+            self.pace, self.read_at = _read(namespace, candidates, window_s), at
+            self.measure(self.pace, window_s, capacity, at)
         return self.pace
 
-    def measure(self, pace: Pace, capacity: int, at: float) -> None:
-        """Compare what was done with what the slots could do, if they were full all the while."""
-        is_short = pace.mean_s is not None and 0 < pace.mean_s * RUNS <= WINDOW_S
-        if pace.mean_s and is_short and self.full_since is not None and at - self.full_since >= WINDOW_S:
-            could = capacity * WINDOW_S / pace.mean_s
-            if pace.done <= MOST_COUNTED and could:
-                self.share, self.shared_at = min(1.0, max(LEAST, pace.done / could)), at
+    def window_s(self, capacity: int, at: float) -> float:
+        """In how many of the last seconds it was full all the while, as far as what was done then can be counted."""
+        full_s = 0.0 if self.full_since is None else at - self.full_since
+        mean_s = self.pace.mean_s if self.pace else None
+        countable_s = COUNTED * mean_s / capacity if mean_s and capacity else WINDOW_S
+        return min(WINDOW_S, full_s, countable_s)
+
+    def measure(self, pace: Pace, window_s: float, capacity: int, at: float) -> None:
+        """Compare what was done with what the slots could do."""
+        if pace.mean_s and capacity and window_s >= max(LEAST_WINDOW_S, RUNS * pace.mean_s):
+            could = capacity * window_s / pace.mean_s
+            self.share, self.shared_at = min(1.0, max(LEAST, pace.done / could)), at
         elif at - self.shared_at > KEPT_S:
             self.share = 1.0
 
@@ -78,12 +85,12 @@ class Tempo:
 
 
 @robust(patience=2.0)
-def _read(namespace: str, candidates: Sequence[CandidateView]) -> Pace:
+def _read(namespace: str, candidates: Sequence[CandidateView], window_s: float) -> Pace:
     values = {
         "namespace": namespace,
         "agents": [candidate.agent.agent_id for candidate in candidates],
         "capabilities": [candidate.capability.name for candidate in candidates],
-        "window": WINDOW_S,
+        "window": window_s,
     }
     with hot_cursor() as cursor:
         row = cursor.execute(_PACE, values, prepare=True).fetchone()
