@@ -112,7 +112,7 @@ def bulk_words(action: str, count: int, repeated: int) -> BulkWords:
             _("Each receiver gets the same message with the same id again; a new series of tries begins for each."),
             _("Send %(n)s callbacks") % number,
         )
-    twice = _("%(n)s of them were sent to an agent before, so their work could be done twice.") % {"n": repeated}
+    twice = _("Sent to an agent before, so that work could be done twice: %(n)s of them.") % {"n": repeated}
     return BulkWords(
         _("Retry many tasks"),
         _("Retry %(n)s tasks?") % number,

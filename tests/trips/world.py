@@ -104,6 +104,7 @@ class Outside:
         self.calls: list[dict[str, Any]] = []
         self.callbacks: list[dict[str, Any]] = []
         self.delay_s = 0.0
+        self.agent_status, self.receiver_status = 200, 200
         self.running, self.most_running = 0, 0
         self._counting = threading.Lock()
         outside = self
@@ -118,18 +119,18 @@ class Outside:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 if self.path == "/callback":
                     outside.callbacks.append(body | {"webhookId": self.headers["webhook-id"]})
-                    self._answer({})
+                    self._answer({}, outside.receiver_status)
                 else:
                     outside.calls.append(body)
                     outside.count(1)
                     time.sleep(outside.delay_s)
                     outside.count(-1)
-                    self._answer({"status": "SUCCEEDED", "data": {"echo": body["payload"]}})
+                    self._answer({"status": "SUCCEEDED", "data": {"echo": body["payload"]}}, outside.agent_status)
 
-            def _answer(self, document: Any) -> None:
+            def _answer(self, document: Any, status: int = 200) -> None:
                 raw = json.dumps(document).encode()
                 try:
-                    self.send_response(200)
+                    self.send_response(status)
                     self.send_header("Content-Type", "application/json")
                     self.send_header("Content-Length", str(len(raw)))
                     self.end_headers()
