@@ -10,7 +10,7 @@ from common.ids import floor_id
 from insight.access import Viewer
 from insight.filters import SPANS
 
-MOST = 20_000  # tasks that are looked at, the newest; more only lengthen the wait for much the same figures
+MOST = 10_000  # tasks that are looked at, the newest; more only lengthen the wait for much the same figures
 KEYS = {"ability": ("ability", "n.ability"), "agent": ("agent_id", "a.agent_id"), "client": ("client", "n.client")}
 STEPS = {"1h": dt.timedelta(minutes=1), "24h": dt.timedelta(minutes=30), "7d": dt.timedelta(hours=2)}
 ROWS = 50
