@@ -13,6 +13,7 @@ from reach_platform.openapi import openapi
 from registry.api.agents import Health
 from registry.api.catalog import Catalog
 from routing.breakers_of import breakers_of
+from routing.mapping_page import page as mapping_page
 from routing.offers import offers
 
 # Addresses are tried in order: what is asked for most, first.
@@ -35,6 +36,7 @@ urlpatterns = [
     path("v1/agents/<agent_id:agent_id>/health", Health.as_view(breakers=breakers_of), name="agent-health"),
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="docs"),
     path("i18n/", include("django.conf.urls.i18n")),
+    path("admin/registry/agent/<str:object_id>/mapping/", admin.site.admin_view(mapping_page), name="agent-mapping"),
     path("admin/", admin.site.urls),
     *addresses("root"),
     path("", RedirectView.as_view(url="/console/")),

@@ -79,7 +79,7 @@ def check(found: Any, agent_id: str, *, strict: bool, rules: Rules) -> Manifest:
         *_wrong_name(document, agent_id),
         *_doubles(document),
         *_mappings(document),
-        *_adapter(document["spec"]),
+        *adapter_problems(document["spec"]),
     ]
     problems += [*_addresses(document["spec"], rules.check_address), *_command(document["spec"], rules.commands)]
     problems += _functions(document, rules.functions)
@@ -195,22 +195,23 @@ def _mappings(document: dict[str, Any]) -> Iterator[FieldError]:
                 yield _error(at, "JMESPATH", f"{expression!r} is no JMESPath expression")
 
 
-def _adapter(spec: dict[str, Any]) -> Iterator[FieldError]:
+def adapter_problems(spec: dict[str, Any]) -> Iterator[FieldError]:
+    """The mappings of a manifest's `spec` that are no expressions."""
     for side in ("request", "response"):
-        for at, expression in _expressions((spec.get("adapter") or {}).get(side), ("spec", "adapter", side)):
+        for at, expression in expressions((spec.get("adapter") or {}).get(side), ("spec", "adapter", side)):
             try:
                 jmespath.compile(expression)
             except (jmespath.exceptions.JMESPathError, RecursionError):
                 yield _error(pointer(at), "JMESPATH", f"{expression!r} is no JMESPath expression")
 
 
-def _expressions(given: Any, at: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def expressions(given: Any, at: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Every text in a mapping, with where it stands."""
     inner = given.items() if isinstance(given, dict) else enumerate(given) if isinstance(given, list) else ()
     if isinstance(given, str):
         yield at, given
     for name, value in inner:
-        yield from _expressions(value, (*at, name))
+        yield from expressions(value, (*at, name))
 
 
 def _addresses(spec: dict[str, Any], check_address: CheckAddress) -> Iterator[FieldError]:

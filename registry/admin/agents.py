@@ -5,7 +5,9 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Count, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -93,6 +95,7 @@ class AgentAdmin(TeamsOwn):
     ordering = ("agent_id",)
     actions = ("begin_maintenance", "end_maintenance")
     actions_submit_line = ("begin_maintenance_here", "end_maintenance_here")
+    actions_detail = ("try_mapping",)
     inlines = (InstanceInline, RevisionInline)
     fields = readonly_fields = (
         "namespace", "agent_id", "display_name", "owner", "tags", "version", "revision", "external", "maintenance",
@@ -129,6 +132,10 @@ class AgentAdmin(TeamsOwn):
     @admin.action(description=_("End maintenance"), permissions=["change"])
     def end_maintenance(self, request: HttpRequest, queryset: QuerySet[Agent]) -> None:
         self._maintain(request, queryset, on=False)
+
+    @action(description=_("Try its mapping"), url_path="try-mapping")
+    def try_mapping(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return redirect(reverse("agent-mapping", args=[object_id]))
 
     @action(description=_("Begin maintenance"))
     def begin_maintenance_here(self, request: HttpRequest, obj: Agent) -> None:
