@@ -6,7 +6,7 @@ from common.clock import now
 from registry.models import Audit, Hook, HookFiring, Namespace
 from registry.services import hooks
 from tests.registry.calls import errors_of
-from tests.registry.test_admin import _quick_passwords, login, page, registered, run  # noqa: F401 - fixtures
+from tests.registry.test_admin import login, page, registered, run  # noqa: F401 - fixtures
 
 URL = "http://127.0.0.1:9/hook?token=t0ken"
 HOOK = {"events": ["agent.state"], "url": URL}

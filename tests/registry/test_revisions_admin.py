@@ -4,7 +4,7 @@ import pytest
 from django.urls import reverse
 
 from registry.models import Agent, Audit
-from tests.registry.test_admin import AGENT, _quick_passwords, login  # noqa: F401 - a fixture
+from tests.registry.test_admin import AGENT, login
 
 HOSTILE = '"><img src=x onerror=alert(1)></script><script>alert(1)</script>'
 
