@@ -56,7 +56,7 @@ from routing.trip import (
 log = logging.getLogger(__name__)
 
 SLOT_WAIT_S = 1.0  # after so long in line it is chosen for anew, and the first time the journey is told
-LINE_S = 10.0  # in line at a time, once the journey says that it waits
+LINE_S = 2.0  # in line at a time, once the journey says so: another worker's slots may come free sooner
 LOOK_AGAIN_S = 1.0  # a task that nobody can take is looked at again after so long, later the longer it waits
 LONGEST_LOOK_S = 5.0
 SETTLE_AGAIN_S = 1.0
