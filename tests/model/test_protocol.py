@@ -40,6 +40,8 @@ OUTCOMES: dict[str, Callable[[], Outcome]] = {
     "time": failed,
     "refused": lambda: failed(retryable=False),
 }
+BEGINNINGS = ("waiting", "sent", "retried", "polled", "offered", "fetched", "ended")
+_IS_OPEN = "SELECT 1 FROM routing_attempt WHERE task_id = %s AND key = %s AND ended_at IS NULL"
 
 
 class Protocol(Life):
@@ -52,13 +54,19 @@ class Protocol(Life):
         self.deliveries: list[Due] = []
         self.delivered: set[uuid.UUID] = set()
 
-    @initialize(boot=boots, begins=st.sampled_from(["waiting", "sent", "polled", "offered", "fetched", "ended"]))
+    @initialize(boot=boots, begins=st.sampled_from(BEGINNINGS))
     def it_begins(self, boot: uuid.UUID, begins: str) -> None:
         """Somewhere on its way: from the start chance alone would rarely come far."""
         if begins != "waiting":
             self.a_worker_claims(boot)
-        if begins in ("sent", "polled", "ended"):
+        if begins in ("sent", "retried", "polled", "ended"):
             self.a_worker_sends(boot, 0)
+        if begins == "retried":
+            self.an_answer_comes(boot, 0, "time")
+            self.now += dt.timedelta(seconds=5)
+            self.a_worker_claims(boot)
+            self.a_worker_sends(boot, 1)
+            self.an_answer_comes(boot, 0, "well")  # the first attempt's, late
         if begins == "polled":
             self.a_receipt_names_a_status_address(boot, 0)
             self.now += dt.timedelta(seconds=5)
@@ -92,7 +100,18 @@ class Protocol(Life):
             outcome = OUTCOMES[how]()
             decision = decide(outcome, facts, FACTS, self.now)
             assert not isinstance(decision, Await)
-            settle([Settlement(self.id, sent.number, decision, outcome, self.now, worker=boot)])
+            settlement = Settlement(self.id, sent.number, decision, outcome, self.now, worker=boot)
+            self.counts_if_open(sent.attempt_key, settle, [settlement])
+
+    def reports(self, attempt_key: uuid.UUID, status: str) -> None:
+        self.counts_if_open(attempt_key, super().reports, attempt_key, status)
+
+    def counts_if_open(self, attempt_key: uuid.UUID, call: Callable[..., Any], *given: Any) -> None:
+        """What is said of an attempt that has ended must leave the task where it is."""
+        found = rows(_IS_OPEN, self.id, attempt_key)
+        before = task(self.id)["state"]
+        call(*given)
+        assert found or task(self.id)["state"] == before
 
     @rule(boot=boots, which=known)
     def a_receipt_names_a_status_address(self, boot: uuid.UUID, which: int) -> None:
@@ -112,7 +131,7 @@ class Protocol(Life):
         if how == "not yet":
             polls.later([(poll, self.now + dt.timedelta(seconds=4))])
         else:
-            polls.ended(poll, OUTCOMES[how](), self.now)
+            self.counts_if_open(poll.key, polls.ended, poll, OUTCOMES[how](), self.now)
 
     @rule(boot=boots)
     def it_is_offered_to_those_that_fetch(self, boot: uuid.UUID) -> None:
@@ -126,7 +145,8 @@ class Protocol(Life):
     @precondition(lambda self: self.fetched)
     @rule(which=known)
     def the_agent_had_hung_up(self, which: int) -> None:
-        lease.unread([self.fetched[which % len(self.fetched)]], self.now)
+        leased = self.fetched[which % len(self.fetched)]
+        self.counts_if_open(leased.attempt_key, lease.unread, [leased], self.now)
 
     @precondition(lambda self: self.fetched)
     @rule(which=known, status=st.sampled_from(["SUCCEEDED", "FAILED"]))
@@ -186,7 +206,7 @@ def test_whoever_dies_wherever_everything_comes_to_rest_and_is_told(
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck),
+            max_examples=20, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck),
             database=None,
         ),
     )  # fmt: skip
