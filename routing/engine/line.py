@@ -30,8 +30,17 @@ class Line:
 
     def has(self, turn: Turn) -> bool:
         """Whether this client waits with this priority."""
+        return self.of(turn) > 0
+
+    def of(self, turn: Turn) -> int:
+        """How many of this client wait with this priority."""
         priority, client = turn
-        return client in self._turns[priority]
+        return len(self._turns[priority].get(client, ()))
+
+    def clients(self, turn: Turn) -> int:
+        """Among how many clients the slots for this priority are shared out, this one included."""
+        priority, client = turn
+        return len(self._turns[priority]) + (client not in self._turns[priority])
 
     def add(self, turn: Turn, waiter: Waiter, since: dt.datetime) -> None:
         priority, client = turn

@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 import uuid
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,7 +23,7 @@ from callbacks.deliverer import Deliverer
 from common import clock
 from common.outbound import Outbound
 from registry.selectors import callback_secrets
-from routing import breaker, snapshot
+from routing import breaker, queue, snapshot
 from routing.channels import REGISTRY
 from routing.engine.batches import Batches
 from routing.engine.cancels import Cancels
@@ -39,8 +39,9 @@ from routing.engine.trip import Trips
 from routing.loads import Loads
 from routing.policy import is_hopeless
 from routing.services import workers
-from routing.services.claim import claim
+from routing.services.claim import claim, claim_due
 from routing.services.mend_slots import mend
+from routing.services.waiting import put_back
 from routing.trip import Claimed
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,10 @@ class Engine:
         self._held = 0  # claimed and not yet done, reserved room included
         self._lock = threading.Lock()
         self._grace_s = 0.0
-        self._backlog = False  # the last look left due work behind for want of room
+        self._backlog = False  # the last look left due work behind …
+        self._is_short = False  # … for want of room
+        self._has_more = False  # … unseen
+        self._has_left = False  # what is claimed from now on nobody begins any more
         self._draining = threading.Event()
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -90,44 +94,63 @@ class Engine:
 
         While there is a backlog nobody jumps the queue: then an id only means that there is more to look for.
         """
-        if self._backlog or self._draining.is_set():
-            self.look()
+        if self._draining.is_set():
             return 0
-        return self._claim(list(ids), len(ids))
+        reserved = 0 if self._backlog else self._reserve(len(ids))
+        got = self._held_of(reserved, lambda: claim(list(ids), self.boot_id, reserved, clock.now()))
+        if reserved < len(ids):
+            self.look()
+        return got
 
     def claim_due(self) -> int:
-        """Claim whatever is due, fairly, on the calling thread."""
-        free = self.room - self._held
-        if free <= 0 or self._draining.is_set():
+        """Claim whatever is due and finds a place, fairly, on the calling thread."""
+        if self._draining.is_set():
             return 0
-        got = self._claim(None, free)
-        self._backlog = got >= free
+        reserved = self._reserve(self.room)
+        if not reserved:
+            self._backlog = self._is_short = True
+        got = self._held_of(reserved, lambda: self._due(reserved))
+        if got and self._has_more:
+            self.look()
         return got
+
+    def _due(self, room: int) -> list[Claimed]:
+        found = claim_due(self.boot_id, room, clock.now(), self._slots.takes)
+        self._backlog, self._is_short, self._has_more = found.has_left, found.is_short, found.has_more
+        self._slots.pass_over(found.passed_over)
+        return found.tasks
 
     def look(self) -> None:
         """Look for due work now rather than at the next second."""
         self._on_loop(self._keeper.look.set)
 
-    def _on_loop(self, function: Any) -> None:
+    def _on_loop(self, function: Any) -> bool:
         try:
             self._loop.call_soon_threadsafe(function)
         except (AttributeError, RuntimeError):
-            pass  # not started yet, or stopped: the poll covers
+            return False  # not started yet, or stopped: the poll covers
+        return True
 
-    def _claim(self, ids: list[uuid.UUID] | None, wanted: int) -> int:
-        reserved = self._reserve(wanted)
-        if reserved < wanted:
-            self._backlog = True
+    def _held_of(self, reserved: int, claimed: Callable[[], list[Claimed]]) -> int:
+        """Begin what is claimed, within the room that was reserved for it; returns how many those are."""
         got = 0
         try:
-            refuses = self._slots.refuses if self._slots.full() else None
-            tasks = claim(ids, self.boot_id, reserved, clock.now(), refuses=refuses)
-            got = len(tasks)
+            tasks = claimed() if reserved else []
             _refresh(tasks)
-            self._on_loop(lambda: self._begin(tasks))
+            if self._hand_over(tasks):
+                got = len(tasks)
         finally:
             self._give_back(reserved - got)
         return got
+
+    def _hand_over(self, tasks: list[Claimed]) -> bool:
+        """Have the loop begin them; what came too late for that waits again."""
+        with self._lock:
+            is_handed = not self._has_left and self._on_loop(lambda: self._begin(tasks))
+        if not is_handed and tasks:
+            put_back([(task.task_id, task.due_at, None) for task in tasks], boot_id=self.boot_id)
+            queue.nudge(task.task_id for task in tasks)
+        return is_handed
 
     def _reserve(self, wanted: int) -> int:
         with self._lock:
@@ -176,7 +199,7 @@ class Engine:
     def _look_if_room(self, ability: tuple[str, str]) -> None:
         """Work was left behind: fetch more once enough of it is done, not for each single place."""
         enough = self.room - self._held >= max(1, self.room // 10)
-        if (self._backlog and enough) or self._slots.has_reopened(ability):
+        if (self._is_short and enough) or self._slots.has_reopened(ability):
             self._keeper.look.set()
 
     def _run(self) -> None:
@@ -223,6 +246,8 @@ class Engine:
         await poller.stop()
         await cancels.stop()
         await observer.stop()
+        with self._lock:
+            self._has_left = True
         await self._loop.run_in_executor(executor, workers.farewell, self.boot_id)
         await out.close()
         executor.shutdown(wait=False)
@@ -249,6 +274,8 @@ def _refresh(tasks: list[Claimed]) -> None:
             snapshot.at_least(namespace, version)
         except (DatabaseError, InterfaceError) as error:
             log.warning("a snapshot could not be read: %s", type(error).__name__)
+        except Exception:  # each trip will see for itself: what is claimed must begin
+            log.exception("a snapshot could not be made")
 
 
 _engine: Engine | None = None

@@ -2,10 +2,12 @@
 
 import asyncio
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from routing.engine import capacity
 from routing.engine.line import Line, Turn
 from routing.loads import Key, Loads
+from routing.services.lanes import Lane
 
 LIMIT = 100  # waiting tasks an ability; the others wait in the database
 STRETCH = 4  # so many times that, where clients that have nothing in line yet come to it
@@ -24,7 +26,7 @@ class Slots:
         self._limit = limit
         self._waiting: dict[AbilityKey, Line] = {}
         self._agents: dict[AbilityKey, frozenset[str]] = {}
-        self._passed_over: set[AbilityKey] = set()
+        self._passed_over: dict[AbilityKey, int] = {}
         self.awaited, self.released = asyncio.Event(), asyncio.Event()  # for whoever does something about it
 
     def acquire(self, places: Places) -> None:
@@ -61,30 +63,40 @@ class Slots:
             for _ in range(count):
                 self._waiting[ability].wake_first()
 
-    def is_full(self, ability: AbilityKey, turn: Turn | None = None) -> bool:
-        """Whether the line takes no more, of anybody or in this turn: those of lower priority do not count then, and a
-        client that has nothing in it yet may still come."""
+    def takes(self, priority: int, lane: Lane) -> int:
+        """How many more tasks of this lane find a slot or a place in line; any thread may ask."""
+        key, turn = (lane.namespace, lane.ability), (priority, lane.client)
+        return self._left(key, turn) + capacity.free(key, self.loads)
+
+    def is_full(self, ability: AbilityKey, turn: Turn) -> bool:
+        """Whether the line takes no more in this turn."""
+        return self._left(ability, turn) <= 0
+
+    def _left(self, ability: AbilityKey, turn: Turn) -> int:
+        """Places that the line has in this turn: those of lower priority do not count, and each client may have its
+        equal part whatever others have."""
         line = self._waiting.get(ability)
-        if line is None or turn is None:
-            return line is not None and len(line) >= self._limit
-        return line.before(turn[0]) >= self._limit and (line.has(turn) or len(line) >= STRETCH * self._limit)
+        if line is None:
+            return self._limit
+        left = self._limit - line.before(turn[0])
+        if len(line) >= STRETCH * self._limit:
+            return left
+        return max(left, max(1, self._limit // line.clients(turn)) - line.of(turn))
 
-    def refuses(self, priority: int, namespace: str, ability: str, client: str) -> bool:
-        """Whether no further task of this lane should be claimed just now; any thread may ask."""
-        return self.is_full((namespace, ability), (priority, client))
-
-    def full(self) -> frozenset[AbilityKey]:
-        """Abilities of which most lanes should not be claimed for just now; any thread may ask."""
-        full = frozenset(ability for ability in list(self._waiting) if self.is_full(ability))
-        self._passed_over |= full
-        return full
+    def pass_over(self, abilities: Mapping[AbilityKey, int]) -> None:
+        """Claims left work of these abilities behind, of this priority at the highest; any thread may say so."""
+        for ability, priority in abilities.items():
+            self._passed_over[ability] = min(priority, self._passed_over.get(ability, priority))
 
     def has_reopened(self, ability: AbilityKey) -> bool:
         """Whether an ability that claims passed over takes more again; says so once."""
-        if ability in self._passed_over and len(self._waiting.get(ability, ())) <= self._limit // 2:
-            self._passed_over.discard(ability)
-            return True
-        return False
+        if ability not in self._passed_over:
+            return False
+        line = self._waiting.get(ability)
+        if line and line.before(self._passed_over[ability]) > self._limit // 2:
+            return False
+        del self._passed_over[ability]
+        return True
 
     async def wait(
         self,

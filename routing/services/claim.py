@@ -4,6 +4,7 @@ import datetime as dt
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -20,13 +21,14 @@ _BY_ID = """
     AND t.outcome IS NULL AND t.deadline_at > %(now)s
   ORDER BY t.id LIMIT %(room)s FOR UPDATE SKIP LOCKED"""
 _BY_LANE = """
-  SELECT due.id, due.due_at FROM unnest(%(namespaces)s::text[], %(abilities)s::text[], %(clients)s::text[])
-    AS lane(namespace, ability, client)
+  SELECT due.id, due.due_at
+  FROM unnest(%(namespaces)s::text[], %(abilities)s::text[], %(clients)s::text[], %(shares)s::int[])
+    AS lane(namespace, ability, client, share)
   CROSS JOIN LATERAL (
     SELECT t.id, t.due_at FROM routing_task t
     WHERE t.waiting AND t.priority = %(priority)s AND t.namespace = lane.namespace AND t.ability = lane.ability
       AND t.client = lane.client AND t.due_at <= %(now)s AND t.outcome IS NULL AND t.deadline_at > %(now)s
-    ORDER BY t.due_at, t.id LIMIT %(share)s FOR UPDATE SKIP LOCKED
+    ORDER BY t.due_at, t.id LIMIT lane.share FOR UPDATE SKIP LOCKED
   ) due LIMIT %(room)s"""
 _TAKE = """
 WITH picked AS MATERIALIZED ({picked}), taken AS (
@@ -59,25 +61,54 @@ _ANY_DUE = "SELECT EXISTS (SELECT FROM routing_task WHERE waiting AND due_at <= 
 _DEPTH = 32  # lanes looked at for one claim of one priority
 _ROUNDS = 3  # short lanes leave room that the long ones may use
 
+AbilityKey = tuple[str, str]  # namespace, ability
 
-def claim(
-    ids: Sequence[uuid.UUID] | None,
-    boot_id: uuid.UUID,
-    room: int,
-    now: dt.datetime,
-    *,
-    refuses: lanes.Refuses | None = None,
-) -> list[Claimed]:
+
+@dataclass(slots=True)
+class Look:
+    """What a look for due work got, and why it left some behind, if it did."""
+
+    tasks: list[Claimed] = field(default_factory=list)
+    passed_over: dict[AbilityKey, int] = field(default_factory=dict)  # no place for more of these; highest such priority
+    is_short: bool = False  # no room for more
+    has_more: bool = False  # not everything was looked at
+
+    @property
+    def has_left(self) -> bool:
+        return bool(self.passed_over) or self.is_short or self.has_more
+
+
+def claim(ids: Sequence[uuid.UUID] | None, boot_id: uuid.UUID, room: int, now: dt.datetime) -> list[Claimed]:
     """At most `room` due tasks that this worker holds from now on, of `ids` or, with None, of whatever is due.
 
-    Without ids: high priority first, within a priority an equal share for each (namespace, ability, client), within
-    that the longest due. Lanes that it `refuses` are passed over. Tasks past their deadline are left to the sweep.
+    Tasks past their deadline are left to the sweep.
     """
     if room <= 0:
         return []
     if ids is None:
-        return _claim_due(boot_id, room, now, refuses)
+        return claim_due(boot_id, room, now).tasks
     return _claim_nudged(list(ids), boot_id, room, now)
+
+
+def claim_due(boot_id: uuid.UUID, room: int, now: dt.datetime, takes: lanes.Takes | None = None) -> Look:
+    """At most `room` due tasks, and of a lane no more than it `takes`.
+
+    High priority first, within a priority an equal share for each (namespace, ability, client), within that the longest
+    due.
+    """
+    look = Look()
+    if room > 0 and not _any_due(now):
+        return look
+    for priority in (0, 1, 2):
+        for _ in range(_ROUNDS):
+            if len(look.tasks) >= room:
+                look.is_short = True
+                return look
+            has_more, got = _claim_round(look, priority, boot_id, room, now, takes)
+            if not got:
+                break
+        look.has_more |= has_more
+    return look
 
 
 def _claim_nudged(ids: list[uuid.UUID], boot_id: uuid.UUID, room: int, now: dt.datetime) -> list[Claimed]:
@@ -89,19 +120,37 @@ def _claim_nudged(ids: list[uuid.UUID], boot_id: uuid.UUID, room: int, now: dt.d
         return _take_again(_CLAIM_AGAIN, values)
 
 
-def _claim_due(boot_id: uuid.UUID, room: int, now: dt.datetime, refuses: lanes.Refuses | None) -> list[Claimed]:
-    claimed: list[Claimed] = []
-    if not _any_due(now):
-        return claimed
-    for priority in (0, 1, 2):
-        for _ in range(_ROUNDS):
-            left = room - len(claimed)
-            found = lanes.due(priority, now, min(_DEPTH, left), refuses) if left else []
-            got = _take_lanes(found, priority, boot_id, left, now) if found else []
-            claimed += got
-            if not got:
-                break
-    return claimed
+def _claim_round(
+    look: Look, priority: int, boot_id: uuid.UUID, room: int, now: dt.datetime, takes: lanes.Takes | None
+) -> tuple[bool, int]:
+    """One share for each lane of a priority, added to the look: whether there may be more, and how many it got."""
+    left = room - len(look.tasks)
+    here = Counter((task.namespace, task.ability) for task in look.tasks)
+    fits = (lambda p, lane: takes(p, lane) - here[lane.namespace, lane.ability]) if takes else None
+    found = lanes.due(priority, now, min(_DEPTH, left), fits)
+    for lane in found.refused:
+        look.passed_over.setdefault((lane.namespace, lane.ability), priority)
+    if not found.lanes:
+        return not found.is_all, 0
+    equal = -(-left // len(found.lanes))
+    shares = _shares(found.lanes, priority, equal, fits)
+    got = _take_lanes(shares, priority, boot_id, left, now)
+    look.tasks += got
+    count = Counter(lanes.Lane(task.namespace, task.ability, task.client) for task in got)
+    full = [lane for lane, share in shares.items() if count[lane] >= share]
+    for lane in full:
+        if shares[lane] < equal:
+            look.passed_over.setdefault((lane.namespace, lane.ability), priority)
+    return not found.is_all or any(shares[lane] == equal for lane in full), len(got)
+
+
+def _shares(found: list[lanes.Lane], priority: int, equal: int, takes: lanes.Takes | None) -> dict[lanes.Lane, int]:
+    """How many each lane is given: an equal part of the room, and of what its ability takes."""
+    if takes is None:
+        return dict.fromkeys(found, equal)
+    of_ability = Counter((lane.namespace, lane.ability) for lane in found)
+    parts = {lane: -(-takes(priority, lane) // of_ability[lane.namespace, lane.ability]) for lane in found}
+    return {lane: min(equal, max(1, part)) for lane, part in parts.items()}
 
 
 def claim_offered(
@@ -142,14 +191,14 @@ def _in_turns(tasks: list[Claimed]) -> list[Claimed]:
 
 
 def _take_lanes(
-    found: list[lanes.Lane], priority: int, boot_id: uuid.UUID, room: int, now: dt.datetime
+    shares: dict[lanes.Lane, int], priority: int, boot_id: uuid.UUID, room: int, now: dt.datetime
 ) -> list[Claimed]:
     values = {
-        "namespaces": [lane.namespace for lane in found],
-        "abilities": [lane.ability for lane in found],
-        "clients": [lane.client for lane in found],
+        "namespaces": [lane.namespace for lane in shares],
+        "abilities": [lane.ability for lane in shares],
+        "clients": [lane.client for lane in shares],
+        "shares": list(shares.values()),
         "priority": priority,
-        "share": -(-room // len(found)),
         "room": room,
         "boot": boot_id,
         "now": now,

@@ -5,8 +5,8 @@ of a single row (docs/decisions/0001-tables.md).
 """
 
 import datetime as dt
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from common.database import hot_cursor, robust
 
@@ -35,7 +35,8 @@ WITH RECURSIVE lane AS (
   SELECT l.priority, l.ability, n.client FROM lane l {_NEXT}
 )
 SELECT priority, ability, client FROM lane"""  # noqa: S608 - made of constants
-_STEPS = 128  # lanes passed at most in one look, those that are not due yet included
+_STEPS = 128  # lanes passed in one statement, those that are not due yet included
+_SCANS = 24  # statements at most for one look
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,35 +55,73 @@ class Line:
     client: str
 
 
-Refuses = Callable[[int, str, str, str], bool]  # priority, namespace, ability, client
+Takes = Callable[[int, Lane], int]  # priority and lane: how many of its tasks may be claimed now
+
+
+@dataclass(slots=True)
+class Due:
+    """Lanes with due work; those of which nothing may be claimed now; whether all there are were looked at."""
+
+    lanes: list[Lane] = field(default_factory=list)
+    refused: list[Lane] = field(default_factory=list)
+    is_all: bool = False
+
 
 _START = Lane("", "", "")
 _turns: dict[int, Lane] = {}  # by priority: the lane that was served last in this process
 
 
-def due(priority: int, now: dt.datetime, depth: int, refuses: Refuses | None = None) -> list[Lane]:
-    """At most `depth` lanes of this priority with due work, beginning after the one that was served last here."""
+def due(priority: int, now: dt.datetime, depth: int, takes: Takes | None = None) -> Due:
+    """At most `depth` lanes of this priority with due work, beginning after the one that was served last here, and once
+    round: however many lanes there are that are not due or may not be claimed of, the others are found."""
     start = _turns.get(priority, _START)
-    found, last = _look(priority, now, start, refuses)
-    if len(found) < depth and start != _START:
-        more, _ = _look(priority, now, _START, refuses)
-        found += [lane for lane in more if lane <= start and lane not in found]
-    found = found[:depth]
-    _turns[priority] = found[-1] if found else last
+    found, last = Due(), start
+    for lane, is_due in _round(priority, now, start):
+        if lane is None:
+            found.is_all = True
+            break
+        if is_due and takes and takes(priority, lane) <= 0:
+            found.refused.append(lane)
+        elif is_due and len(found.lanes) == depth:
+            break
+        elif is_due:
+            found.lanes.append(lane)
+        last = lane
+    _turns[priority] = found.lanes[-1] if found.lanes and found.is_all else last
     return found
 
 
+def _round(priority: int, now: dt.datetime, start: Lane) -> Iterator[tuple[Lane | None, bool]]:
+    """The lanes after `start`, then those up to it, and whether they are due; None after the last one. Ends without it
+    where there are too many for one look."""
+    after, has_wrapped = start, start == _START
+    for _ in range(_SCANS):
+        seen = _scan(priority, now, after)
+        for lane, is_due in seen:
+            if has_wrapped and lane > start != _START:
+                break
+            yield lane, is_due
+        else:
+            if len(seen) == _STEPS:
+                after = seen[-1][0]
+                continue
+            if not has_wrapped:
+                after, has_wrapped = _START, True
+                continue
+        yield None, False
+        return
+
+
 @robust
-def _look(priority: int, now: dt.datetime, after: Lane, refuses: Refuses | None) -> tuple[list[Lane], Lane]:
-    """The due lanes after `after`, and the last one looked at (the start when the end was reached)."""
+def _scan(priority: int, now: dt.datetime, after: Lane) -> list[tuple[Lane, bool]]:
+    """The next lanes after this one, and whether they are due."""
     values = {
         "priority": priority, "now": now, "steps": _STEPS,
         "namespace": after.namespace, "ability": after.ability, "client": after.client,
     }  # fmt: skip
     with hot_cursor() as cursor:
         rows = cursor.execute(_SCAN, values, prepare=True).fetchall()
-    found = [Lane(*row[:3]) for row in rows if row[3] and not (refuses and refuses(priority, *row[:3]))]
-    return found, Lane(*rows[-1][:3]) if len(rows) == _STEPS else _START
+    return [(Lane(*row[:3]), row[3]) for row in rows]
 
 
 def of(namespace: str, abilities: Sequence[str]) -> list[Line]:

@@ -88,7 +88,7 @@ def test_even_clients_that_are_new_to_it_do_not_make_a_line_endless():
     async def main():
         slots = Slots(Loads(), limit=3)
         _, tasks = await line_up(slots, *[(LOW, f"c{number}") for number in range(12)])
-        full = slots.refuses(LOW, *ECHO, "single")
+        full = slots.is_full(ECHO, (LOW, "single"))
         for task in tasks:
             task.cancel()
         return full

@@ -1,12 +1,10 @@
 """Looking for due work: by priority, then a fair share for every lane."""
 
-import datetime as dt
-
 import pytest
 
 from common import clock
 from routing.services import lanes
-from routing.services.claim import claim
+from routing.services.claim import claim, claim_due
 from tests.routing.services.world import World, rows
 
 
@@ -46,9 +44,45 @@ def test_what_is_not_due_yet_is_passed_over(world: World) -> None:
     assert [one.task_id for one in claim(None, world.boot, 10, clock.now())] == [task_id]
 
 
-def test_refused_lanes_are_left_alone(world: World) -> None:
+def test_refused_lanes_are_left_alone_and_named(world: World) -> None:
     world.accept()
     other = world.accept(client="other").task_id
-    refuses = lambda priority, namespace, ability, client: client == "shop"  # noqa: E731
-    assert [one.task_id for one in claim(None, world.boot, 10, clock.now(), refuses=refuses)] == [other]
-    assert len(claim(None, world.boot, 10, clock.now() + dt.timedelta(seconds=1))) == 1
+    look = claim_due(world.boot, 10, clock.now(), lambda _, lane: 0 if lane.client == "shop" else 10)
+    assert [one.task_id for one in look.tasks] == [other]
+    assert (look.passed_over, look.is_short, look.has_more) == ({(world.namespace, "echo"): 1}, False, False)
+    assert len(claim(None, world.boot, 10, clock.now())) == 1
+
+
+def test_no_more_is_claimed_of_an_ability_than_it_takes(world: World) -> None:
+    for client in "aaaaaabbbbbb":
+        world.accept(client=client)
+    look = claim_due(world.boot, 100, clock.now(), lambda *_: 4)
+    assert sorted(one.client for one in look.tasks) == list("aabb")
+    assert (look.passed_over, look.has_left) == ({(world.namespace, "echo"): 1}, True)
+
+
+def test_a_look_that_did_not_see_all_lanes_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("routing.services.claim._DEPTH", 2)
+    for client in "abcdefgh":
+        world.accept(client=client)
+    first, second = (claim_due(world.boot, 100, clock.now()) for _ in range(2))
+    assert (len(first.tasks), first.has_more, len(second.tasks), second.has_more) == (6, True, 2, False)
+
+
+def test_many_lanes_that_are_not_due_hide_none_that_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "_STEPS", 4)
+    for number in range(12):
+        world.accept(client=f"b{number:02}", notBefore="2099-01-01T00:00:00Z")
+    last = world.accept(client="c").task_id
+    for _ in range(3):  # one that is always due and comes first
+        world.accept(client="a")
+    claimed = [one.task_id for _ in range(2) for one in claim(None, world.boot, 1, clock.now())]
+    assert last in claimed
+
+
+def test_a_round_ends_where_it_began_though_nothing_may_be_claimed(world: World) -> None:
+    for client in "abc":
+        world.accept(client=client)
+    claim(None, world.boot, 1, clock.now())  # the turn is somewhere in the middle now
+    look = claim_due(world.boot, 10, clock.now(), lambda *_: 0)
+    assert (look.tasks, look.has_more, look.passed_over) == ([], False, {(world.namespace, "echo"): 1})
