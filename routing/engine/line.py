@@ -3,6 +3,7 @@ one client's whoever has been due for longest, however late it came to the line.
 
 import asyncio
 import datetime as dt
+import time
 from bisect import insort
 from collections import OrderedDict
 
@@ -17,6 +18,8 @@ class Line:
     """The waiting tasks of one ability. Changed on the event loop only; any thread may ask how long it is."""
 
     def __init__(self) -> None:
+        self.pace: int | None = None  # how many were woken in the last second; None before there was one
+        self._woken, self._since = 0, time.monotonic()
         self._turns: tuple[OrderedDict[str, list[Place]], ...] = tuple(OrderedDict() for _ in range(PRIORITIES))
         self._counts = [0] * PRIORITIES
         self._came = 0
@@ -65,7 +68,14 @@ class Line:
         while waiter := self._next():
             if not waiter.done():
                 waiter.set_result(True)
+                self._woken += 1
                 return
+
+    def measure(self, now: float) -> None:
+        """Take its pace once a second; `now` is monotonic."""
+        if now - self._since >= 1.0:
+            self.pace = round(self._woken / (now - self._since))
+            self._woken, self._since = 0, now
 
     def _next(self) -> Waiter | None:
         for priority, turns in enumerate(self._turns):

@@ -1,6 +1,7 @@
 """What slots need by the clock: renewing, giving back what no batch took along, looking for what others gave back."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -53,6 +54,7 @@ class SlotKeeper:
 
     async def _watch(self) -> None:
         while self._slots.is_awaited():
+            self._slots.measure(time.monotonic())
             if places := self._slots.awaited_places():
                 await self._on_thread(self._leases.refresh, places)
                 self._slots.wake_freed()

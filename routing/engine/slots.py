@@ -9,7 +9,8 @@ from routing.engine.line import Line, Turn
 from routing.loads import Key, Loads
 from routing.services.lanes import Lane
 
-LIMIT = 100  # waiting tasks an ability; the others wait in the database
+LIMIT = 100  # waiting tasks an ability at most; the others wait in the database
+LEAST = 10  # so many may wait however slowly slots come free
 STRETCH = 4  # so many times that, where clients that have nothing in line yet come to it
 NORMAL: Turn = (1, "")
 NEVER = dt.datetime.max.replace(tzinfo=dt.UTC)
@@ -78,10 +79,20 @@ class Slots:
         line = self._waiting.get(ability)
         if line is None:
             return self._limit
-        left = self._limit - line.before(turn[0])
+        limit = self._limit_of(line)
+        left = limit - line.before(turn[0])
         if len(line) >= STRETCH * self._limit:
             return left
-        return max(left, max(1, self._limit // line.clients(turn)) - line.of(turn))
+        return max(left, max(1, limit // line.clients(turn)) - line.of(turn))
+
+    def _limit_of(self, line: Line) -> int:
+        """As many as have their turn within a second: who waits longer only goes to and fro."""
+        return self._limit if line.pace is None else min(self._limit, max(LEAST, line.pace))
+
+    def measure(self, now: float) -> None:
+        """Take each line's pace; `now` is monotonic."""
+        for line in self._waiting.values():
+            line.measure(now)
 
     def pass_over(self, abilities: Mapping[AbilityKey, int]) -> None:
         """Claims left work of these abilities behind, of this priority at the highest; any thread may say so."""
@@ -93,7 +104,7 @@ class Slots:
         if ability not in self._passed_over:
             return False
         line = self._waiting.get(ability)
-        if line and line.before(self._passed_over[ability]) > self._limit // 2:
+        if line and line.before(self._passed_over[ability]) > self._limit_of(line) // 2:
             return False
         del self._passed_over[ability]
         return True

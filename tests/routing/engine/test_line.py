@@ -2,11 +2,13 @@
 
 import asyncio
 import datetime as dt
+import time
 
 import pytest
 
 from routing.engine.slots import Slots
 from routing.loads import Loads
+from routing.services.lanes import Lane
 
 ECHO, PLACE = ("n", "echo"), ("n", "a", "i1")
 HIGH, NORMAL, LOW = 0, 1, 2
@@ -94,6 +96,35 @@ def test_even_clients_that_are_new_to_it_do_not_make_a_line_endless():
         return full
 
     assert asyncio.run(main()) is True
+
+
+def test_a_client_that_comes_to_a_full_line_gets_its_equal_part():
+    async def main():
+        slots = Slots(Loads(), limit=6)
+        _, tasks = await line_up(slots, *[(LOW, "flood")] * 6, (LOW, "b"))
+        takes = [slots.takes(LOW, Lane(*ECHO, client)) for client in ("flood", "b", "c")]
+        high = slots.takes(HIGH, Lane(*ECHO, "flood"))
+        for task in tasks:
+            task.cancel()
+        return takes, high
+
+    assert asyncio.run(main()) == ([-1, 2, 2], 6)
+
+
+def test_a_line_is_as_long_as_a_second_s_slots_will_serve():
+    async def main():
+        slots = Slots(Loads(), limit=100)
+        _, tasks = await line_up(slots, *[(LOW, "flood")] * 60)
+        before = slots.takes(LOW, Lane(*ECHO, "flood"))
+        slots.measure(time.monotonic())  # not a second old yet
+        await free(slots, 30)
+        slots.measure(time.monotonic() + 1.0)
+        after = slots.takes(LOW, Lane(*ECHO, "flood"))
+        for task in tasks:
+            task.cancel()
+        return before, after < 40 - 30
+
+    assert asyncio.run(main()) == (40, True)
 
 
 def test_who_gives_up_leaves_the_line():
