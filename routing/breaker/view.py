@@ -132,7 +132,9 @@ class Breakers:
         lost = [key for key, raw in zip(keys, found, strict=True) if not raw]
         self._know([key for key, raw in zip(keys, found, strict=True) if raw], [raw for raw in found if raw])
         closed = [key for key in listed if key not in self._open.get(key.namespace, {})]
-        shared.list_open((), [_name(key) for key in closed])
+        unlisted = [(key, self._open.get(key.namespace, {}).get(key)) for key in known if key not in listed]
+        opened = [(_name(key), one.opened) for key, one in unlisted if one]  # whose listing Redis did not answer
+        shared.list_open(opened, [_name(key) for key in closed])
         self._remind(lost, now)
 
     def close(self) -> None:

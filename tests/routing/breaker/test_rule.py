@@ -92,6 +92,12 @@ def test_half_open_lets_one_at_a_time_through():
     assert on_trial(circuit, 8, 140.0, 160.0) is None
 
 
+def test_who_is_on_trial_may_ask_again_and_nobody_is_during_the_next_cool_down():
+    circuit = on_trial(opened(at=100.0), 7, 131.0, 150.0)
+    assert on_trial(circuit, 7, 132.0, 151.0).trial_until == 151.0
+    assert on_trial(after([Result(7, False, 131.0, 133.0)], circuit), 7, 134.0, 150.0) is None
+
+
 def test_an_abandoned_trial_ends_with_its_lease():
     circuit = on_trial(opened(at=100.0), 7, 131.0, 150.0)
     assert on_trial(circuit, 8, 150.0, 160.0).trial == 8

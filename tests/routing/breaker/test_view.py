@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from common import redis
-from routing.breaker import Key
+from routing.breaker import Key, shared
 from routing.breaker.rule import ANYBODY, Figures, Result
 from tests.routing.engine.local import wait_until
 
@@ -87,6 +87,36 @@ def test_one_trial_at_a_time_over_all_processes(process):
     with ThreadPoolExecutor(16) as pool:
         got = list(pool.map(lambda n: admitted(views[n % 4]), range(40)))
     assert sum(got) == 1
+
+
+def test_a_trial_is_not_lost_with_the_answer_to_its_taking(process, monkeypatch):
+    one, other = opened(process)
+    swap, task_id = shared.swap, uuid.uuid4()
+
+    def unanswered(groups):
+        monkeypatch.setattr(shared, "swap", swap)
+        swap(groups)
+        one.refresh(time.time())  # the other thread may see it first
+        raise redis.RedisAway
+
+    monkeypatch.setattr(shared, "swap", unanswered)
+    assert admitted(one, task_id)
+    assert (admitted(one, task_id), admitted(one), admitted(other)) == (True, False, False)
+
+
+def test_an_opening_whose_listing_got_lost_is_listed_later(process, monkeypatch):
+    lost, list_open = [], shared.list_open
+
+    def unanswered(opened, closed):
+        if opened and not lost:
+            lost.append(opened)
+            raise redis.RedisAway
+        list_open(opened, closed)
+
+    monkeypatch.setattr(shared, "list_open", unanswered)
+    fail(process(), figures=Figures(open_s=60.0))
+    wait_until(lambda: SHOP in process().started().open("n"))
+    assert lost
 
 
 def test_the_trial_s_success_closes_it_everywhere(process):
