@@ -111,8 +111,8 @@ def is_barred(circuit: Circuit, now: float) -> bool:
 
 
 def on_trial(circuit: Circuit, task: int, now: float, until: float) -> Circuit | None:
-    """The circuit with this task on trial until then at most; None where it may not be. A closed one stays as it is, and
-    a task that is on trial already, as the answer to that was lost, stays so."""
+    """The circuit with this task on trial until then at most; None where it may not be. A closed one stays as it is,
+    and a task that is on trial already, as the answer to that was lost, stays so."""
     if is_barred(circuit, now) and not (circuit.trial == task and phase(circuit, now) == Phase.HALF_OPEN):
         return None
     if not circuit.opened:

@@ -2,13 +2,16 @@
 
 import asyncio
 import time
+import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from common.redis import RedisAway
 from routing.engine.keeper import each
 from routing.engine.leases import Leases
-from routing.engine.slots import Slots
+from routing.engine.slots import AbilityKey, Slots
+from routing.limits import turns
 
 TICK_S = 1.0
 FLUSH_S = 0.05  # under load the next batch takes along what has ended in the meantime
@@ -19,7 +22,7 @@ class SlotKeeper:
     """Runs on the engine's loop, with a thread of its own: a renewal must not wait behind slow batches."""
 
     def __init__(self, slots: Slots, leases: Leases):
-        self._slots, self._leases = slots, leases
+        self._slots, self._leases, self._process = slots, leases, uuid.uuid4().hex
         self._thread = ThreadPoolExecutor(1, "engine-slots")
         self._duties: list[asyncio.Task[None]] = []
 
@@ -40,8 +43,14 @@ class SlotKeeper:
         await self._on_thread(self._leases.flush)
         self._thread.shutdown(wait=False)
 
-    async def _on_thread(self, function: Callable[..., Any], *args: Any) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
+    def _exchange(self, held: dict[AbilityKey, int]) -> dict[AbilityKey, int]:
+        try:
+            return turns.exchange(self._process, held) if held else {}
+        except RedisAway:
+            return {}
+
+    async def _on_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
 
     async def _tick(self) -> None:
         await self._on_thread(self._leases.tick)
@@ -55,6 +64,7 @@ class SlotKeeper:
     async def _watch(self) -> None:
         while self._slots.is_awaited():
             self._slots.measure(time.monotonic())
+            self._slots.others_wait(await self._on_thread(self._exchange, self._slots.held()))
             if places := self._slots.awaited_places():
                 await self._on_thread(self._leases.refresh, places)
                 self._slots.wake_freed()

@@ -69,7 +69,7 @@ class Look:
     """What a look for due work got, and why it left some behind, if it did."""
 
     tasks: list[Claimed] = field(default_factory=list)
-    passed_over: dict[AbilityKey, int] = field(default_factory=dict)  # no place for more of these; highest such priority
+    passed_over: dict[AbilityKey, int] = field(default_factory=dict)  # no place for more; highest such priority
     is_short: bool = False  # no room for more
     has_more: bool = False  # not everything was looked at
 
