@@ -81,7 +81,7 @@ class Town:
         wait_until(lambda: self.agent.count.value > 2 * SLOTS, "the backlog is not worked off")
 
     def delays(self, name: str, priority: str, tries: int) -> list[tuple[float, float]]:
-        """Of one task after the other the seconds from the POST to the agent, and from its acceptance to its sending."""
+        """Of one task after the other the seconds from POST to agent, and from being accepted to being sent."""
         found = []
         for _ in range(tries):
             marker, began = secrets.token_hex(8), time.time()
@@ -135,7 +135,7 @@ def main() -> None:
 
 def table_of(measured: dict[str, list[tuple[float, float]]]) -> str:
     lines = [
-        "| task behind the backlog | tries | accepted → sent, median ms | longest | POST → agent, median ms | longest |",
+        "| behind the backlog | tries | accepted → sent, median ms | longest | POST → agent, median ms | longest |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for name, delays in measured.items():

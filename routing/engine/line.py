@@ -45,10 +45,13 @@ class Line:
         priority, client = turn
         return len(self._turns[priority]) + (client not in self._turns[priority])
 
-    def add(self, turn: Turn, waiter: Waiter, since: dt.datetime) -> None:
+    def add(self, turn: Turn, waiter: Waiter, since: dt.datetime, *, ahead: bool = False) -> None:
+        """Put it in line; `ahead` gives its client the next turn, as it had its own in vain."""
         priority, client = turn
         self._came += 1
         insort(self._turns[priority].setdefault(client, []), (since, self._came, waiter))
+        if ahead:
+            self._turns[priority].move_to_end(client, last=False)
         self._counts[priority] += 1
 
     def remove(self, turn: Turn, waiter: Waiter) -> None:

@@ -158,13 +158,14 @@ class Slots:
         seconds: float,
         turn: Turn = NORMAL,
         since: dt.datetime = NEVER,
+        ahead: bool = False,
     ) -> bool:
         """Whether a slot of one of the agents came free within the time; it may be gone again by then. `since` is when
-        the task became due."""
+        the task became due; `ahead` says that it had its turn, and the slot was gone."""
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(ability, Line())
         self._agents[ability] = agents
-        waiting.add(turn, future, since)
+        waiting.add(turn, future, since, ahead=ahead)
         self.awaited.set()
         try:
             return await asyncio.wait_for(future, seconds)

@@ -161,9 +161,10 @@ class Trips:
         began = time.perf_counter()
         snapshot.current(task.namespace)  # read in, should this process not have it yet: that is what discovery costs
         discovery_ms = round((time.perf_counter() - began) * 1000)
+        refused = ""
         while True:
             found = time.perf_counter()
-            ability, choice = await self._admitted(task, request)
+            ability, choice = await self._admitted(task, request, had_turn=bool(refused))
             if isinstance(choice, NoChoice):
                 await self._nobody(task, ability, choice)
                 return None
@@ -265,18 +266,23 @@ class Trips:
             await self._until_recorded(lambda: self._batches.put_back.do((task.task_id, due_at, detail)))
         return said is Word.GO_ON
 
-    async def _admitted(self, task: Claimed, request: Request) -> tuple[Ability | None, Choice | NoChoice]:
+    async def _admitted(
+        self, task: Claimed, request: Request, *, had_turn: bool
+    ) -> tuple[Ability | None, Choice | NoChoice]:
         """Choose; where the instance is half open and another task is on trial there by now, choose again."""
         while True:
-            ability, choice = await self._choose(task, request)
+            ability, choice = await self._choose(task, request, had_turn=had_turn)
             if isinstance(choice, NoChoice) or _is_fetched(choice, request):
                 return ability, choice
             if await trials.admit(task, choice, timeout_ms(request, choice.candidate.agent.timeout_ms)):
                 return ability, choice
             self._slots.release(_places(task, choice))
 
-    async def _choose(self, task: Claimed, request: Request) -> tuple[Ability | None, Choice | NoChoice]:
-        """Choose and take a slot; where all are busy, wait a moment for the next one that comes free."""
+    async def _choose(
+        self, task: Claimed, request: Request, *, had_turn: bool
+    ) -> tuple[Ability | None, Choice | NoChoice]:
+        """Choose and take a slot; where all are busy, wait a moment for the next one that comes free. Who `had_turn` and
+        found the slot gone keeps its place: it is the next one's."""
         key, turn = (task.namespace, task.serving), (task.priority, task.client)
         until = time.monotonic() + (LINE_S if BUSY in (task.waited_for or "") else SLOT_WAIT_S)
         while True:
@@ -289,10 +295,11 @@ class Trips:
                 self._slots.acquire(_places(task, choice))
                 return ability, choice
             is_over = time.monotonic() >= until or left_ms <= 0
-            if is_over or ability is None or not choice.busy or self._slots.is_full(key, turn):
+            if is_over or ability is None or not choice.busy or (not had_turn and self._slots.is_full(key, turn)):
                 return ability, choice
             agents = frozenset(c.agent.agent_id for c in ability.candidates)
-            await self._slots.wait(key, agents, SLOT_WAIT_S, turn, _due_since(task))
+            woken = await self._slots.wait(key, agents, SLOT_WAIT_S, turn, _due_since(task), ahead=had_turn)
+            had_turn = had_turn or woken
 
     async def _nobody(self, task: Claimed, ability: Ability | None, choice: NoChoice) -> None:
         """End it, let another do it, or let it wait, without an attempt."""

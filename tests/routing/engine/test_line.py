@@ -98,6 +98,20 @@ def test_even_clients_that_are_new_to_it_do_not_make_a_line_endless():
     assert asyncio.run(main()) is True
 
 
+def test_who_had_its_turn_in_vain_has_the_next_one():
+    async def main():
+        slots = Slots(Loads())
+        woken, tasks = await line_up(slots, *[(LOW, "flood")] * 3)
+        again = asyncio.ensure_future(slots.wait(ECHO, frozenset({"a"}), 5.0, (LOW, "single"), NOW, ahead=True))
+        await asyncio.sleep(0)
+        await free(slots, 1)
+        for task in tasks:
+            task.cancel()
+        return again.done(), woken
+
+    assert asyncio.run(main()) == (True, [])
+
+
 def test_a_client_that_comes_to_a_full_line_gets_its_equal_part():
     async def main():
         slots = Slots(Loads(), limit=6)
