@@ -12,6 +12,7 @@ from routing.services.lanes import Lane
 
 LIMIT = 100  # waiting tasks an ability at most; the others wait in the database
 LEAST = 10  # so many may wait however slowly slots come free
+NOT_FREE_S = 1.0  # slots that a task could not use do not count as free for so long
 YIELD_S = 0.25  # a slot that another process should have is left to it for so long
 YIELD_AGAIN_S = 0.4
 KEEP_S = 1.0  # where there are fewer slots than processes each has one for so long
@@ -34,6 +35,7 @@ class Slots:
         self._others: dict[AbilityKey, int] = {}  # fewest slots of another process with tasks in line
         self._yielded: dict[AbilityKey, float] = {}  # when this process last left a slot to another
         self._had_none: dict[AbilityKey, float] = {}  # … and when it last had none itself
+        self._turned_away: dict[AbilityKey, float] = {}  # when a task found neither slot nor place
         self._passed_over: dict[AbilityKey, int] = {}
         self.awaited, self.released = asyncio.Event(), asyncio.Event()  # for whoever does something about it
 
@@ -109,11 +111,15 @@ class Slots:
     def takes(self, priority: int, lane: Lane) -> int:
         """How many more tasks of this lane find a slot or a place in line; any thread may ask."""
         key, turn = (lane.namespace, lane.ability), (priority, lane.client)
-        return self._left(key, turn) + capacity.free(key, self.loads)
+        is_none_for_them = time.monotonic() < self._turned_away.get(key, 0.0) + NOT_FREE_S
+        return self._left(key, turn) + (0 if is_none_for_them else capacity.free(key, self.loads))
 
     def is_full(self, ability: AbilityKey, turn: Turn) -> bool:
-        """Whether the line takes no more in this turn."""
-        return self._left(ability, turn) <= 0
+        """Whether the line takes no more in this turn. Asked for who found no slot: what is free is not for them."""
+        if self._left(ability, turn) > 0:
+            return False
+        self._turned_away[ability] = time.monotonic()
+        return True
 
     def _left(self, ability: AbilityKey, turn: Turn) -> int:
         """Places that the line has in this turn: those of lower priority do not count, and each client may have its
