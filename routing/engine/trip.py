@@ -281,8 +281,8 @@ class Trips:
     async def _choose(
         self, task: Claimed, request: Request, *, had_turn: bool
     ) -> tuple[Ability | None, Choice | NoChoice]:
-        """Choose and take a slot; where all are busy, wait a moment for the next one that comes free. Who `had_turn` and
-        found the slot gone keeps its place: it is the next one's."""
+        """Choose and take a slot; where all are busy, wait a moment for the next one that comes free. Who `had_turn`
+        and found the slot gone keeps its place."""
         key, turn = (task.namespace, task.serving), (task.priority, task.client)
         until = time.monotonic() + (LINE_S if BUSY in (task.waited_for or "") else SLOT_WAIT_S)
         while True:
