@@ -13,6 +13,7 @@ from routing.services.lanes import Lane
 LIMIT = 100  # waiting tasks an ability at most; the others wait in the database
 LEAST = 10  # so many may wait however slowly slots come free
 NOT_FREE_S = 1.0  # slots that a task could not use do not count as free for so long
+WIDE, WIDE_FOR_S = 400, 5.0
 YIELD_S = 0.25  # a slot that another process should have is left to it for so long
 YIELD_AGAIN_S = 0.4
 KEEP_S = 1.0  # where there are fewer slots than processes each has one for so long
@@ -111,8 +112,11 @@ class Slots:
     def takes(self, priority: int, lane: Lane) -> int:
         """How many more tasks of this lane find a slot or a place in line; any thread may ask."""
         key, turn = (lane.namespace, lane.ability), (priority, lane.client)
-        is_none_for_them = time.monotonic() < self._turned_away.get(key, 0.0) + NOT_FREE_S
-        return self._left(key, turn) + (0 if is_none_for_them else capacity.free(key, self.loads))
+        since = time.monotonic() - self._turned_away.get(key, float("-inf"))
+        free = 0 if since < NOT_FREE_S else capacity.free(key, self.loads)
+        if free and since < WIDE_FOR_S:
+            free += WIDE  # behind those that cannot use what is free may be some that can
+        return self._left(key, turn) + free
 
     def is_full(self, ability: AbilityKey, turn: Turn) -> bool:
         """Whether the line takes no more in this turn. Asked for who found no slot: what is free is not for them."""

@@ -125,6 +125,18 @@ def test_a_client_that_comes_to_a_full_line_gets_its_equal_part():
     assert asyncio.run(main()) == ([-1, 2, 2], 6)
 
 
+def test_slots_that_some_could_not_use_are_looked_past_them_for_once_a_second(monkeypatch):
+    monkeypatch.setattr("routing.engine.slots.capacity.free", lambda *_: 7)
+    now = 1000.0
+    monkeypatch.setattr("routing.engine.slots.time.monotonic", lambda: now)
+    slots, lane = Slots(Loads(), limit=0), Lane(*ECHO, "a")
+    before, is_full = slots.takes(LOW, lane), slots.is_full(ECHO, (LOW, "a"))
+    found = [before, slots.takes(LOW, lane)]
+    for now in (1001.5, 1006.5):  # noqa: B007 - the clock's closure reads it
+        found.append(slots.takes(LOW, lane))
+    assert (is_full, found) == (True, [7, 0, 407, 7])
+
+
 def test_a_line_is_as_long_as_a_second_s_slots_will_serve():
     async def main():
         slots = Slots(Loads(), limit=100)
