@@ -3,6 +3,7 @@
 import asyncio
 import datetime as dt
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -128,7 +129,7 @@ def test_a_client_that_comes_to_a_full_line_gets_its_equal_part():
 def test_slots_that_some_could_not_use_are_looked_past_them_for_once_a_second(monkeypatch):
     monkeypatch.setattr("routing.engine.slots.capacity.free", lambda *_: 7)
     now = 1000.0
-    monkeypatch.setattr("routing.engine.slots.time.monotonic", lambda: now)
+    monkeypatch.setattr("routing.engine.slots.time", SimpleNamespace(monotonic=lambda: now))
     slots, lane = Slots(Loads(), limit=0), Lane(*ECHO, "a")
     before, is_full = slots.takes(LOW, lane), slots.is_full(ECHO, (LOW, "a"))
     found = [before, slots.takes(LOW, lane)]
