@@ -69,17 +69,30 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(EMBEDDED, "embedded-servers")
 
 
-APART = {  # where tests start real processes, which are not for several workers of pytest-xdist at a time
-    "machines": ("tests/trips/", "tests/browser/", "tests/lab/", "tests/chaos/", "tests/crash/"),
+APART = {  # where tests start real processes: each group one after the other on one worker of pytest-xdist
+    "chaos": ("tests/chaos/",),
+    "browser": ("tests/browser/",),
+    "trips": ("tests/trips/", "tests/crash/", "tests/lab/"),
     "servers": ("tests/reach_platform/", "tests/benchmarks/"),
 }
 
 
+def group_of(nodeid: str) -> str | None:
+    return next((name for name, places in APART.items() if nodeid.startswith(places)), None)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first; without pytest-xdist that makes no difference."""
+    order = {name: place for place, name in enumerate(APART)}
+    items.sort(key=lambda item: order.get(group_of(item.nodeid) or "", len(order)))
+
+
 class Apart(LoadScopeScheduling):
-    """What starts real processes runs one after the other on one worker, and first: it takes longest."""
+    """A worker takes a group, or a single test, at a time."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((name for name, places in APART.items() if nodeid.startswith(places)), nodeid)
+        return group_of(nodeid) or nodeid
 
 
 @pytest.hookimpl(optionalhook=True)
