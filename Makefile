@@ -20,7 +20,7 @@ up: $(RUN_STAMP)
 
 ## make test    every test but those that wait for a minute or more; what fails is tried once more and named as RERUN
 test: $(DEV_STAMP)
-	@$(PYTHON) -m pytest -n 4 --no-loadscope-reorder -m "not slow" --reruns 1 -raR
+	@$(PYTHON) -m pytest -n 3 --no-loadscope-reorder -m "not slow" --reruns 1 -raR
 
 ## make check   form, types, imports, migrations, translations
 check: $(DEV_STAMP)

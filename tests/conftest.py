@@ -70,9 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 APART = {  # where tests start real processes: each group one after the other on one worker of pytest-xdist
-    "chaos": ("tests/chaos/",),
+    "trips": ("tests/trips/", "tests/crash/", "tests/chaos/", "tests/lab/"),
     "browser": ("tests/browser/",),
-    "trips": ("tests/trips/", "tests/crash/", "tests/lab/"),
     "servers": ("tests/reach_platform/", "tests/benchmarks/"),
 }
 

@@ -40,8 +40,7 @@ def search(page, text):
     page.wait_for_selector("#journey")
 
 
-@pytest.mark.parametrize("lang", WORDS)
-@pytest.mark.parametrize("by", ["taskId", "correlationId", "traceId"])
+@pytest.mark.parametrize(("by", "lang"), [("taskId", "en"), ("correlationId", "zh-CN"), ("traceId", "en")])
 def test_any_id_pasted_into_the_search_box_leads_to_the_journey(open_page, world, done, lang, by):
     page = open_page(lang)
     search(page, world.task(done)[by])

@@ -4,10 +4,10 @@ import pytest
 
 from tests.chaos.run import run
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 
 
 def test_nothing_is_lost_and_nothing_is_twice_while_everything_is_killed():
-    count = run(minutes=0.4, tasks=150, seed=5, say=print)
+    count = run(minutes=0.6, tasks=400, seed=5, say=print)
     print(count.text())  # noqa: T201
     assert count.found == {}

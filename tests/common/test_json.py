@@ -96,10 +96,10 @@ def test_an_escaped_backslash_before_u0000_is_only_text():
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
 def test_nesting_over_64_is_refused_at_once(depth, opening, closing):
     """Case 15."""
-    started = time.perf_counter()
+    started = time.thread_time()
     with pytest.raises(MalformedJson, match="deeper than 64"):
         json.parse(opening * depth + b"1" + closing * depth)
-    assert time.perf_counter() - started < 0.5
+    assert time.thread_time() - started < 0.5
 
 
 @pytest.mark.parametrize("raw", [b"[" * 64 + b"]" * 64, b'["' + b"[{" * 500 + b'"]', rb'["\"[[[[' + b"[" * 100 + b'"]'])

@@ -89,9 +89,9 @@ def test_a_structure_that_holds_itself_is_refused():
 def test_checking_is_bounded_in_time(schema, value):
     """Case 24."""
     validator = Validator(schema)
-    started = time.perf_counter()
+    started = time.thread_time()
     assert validator.errors(value)
-    assert time.perf_counter() - started < 1.5
+    assert time.thread_time() - started < 1.5
 
 
 def test_a_schema_that_doubles_with_every_level_of_the_value_is_bounded():
@@ -100,9 +100,9 @@ def test_a_schema_that_doubles_with_every_level_of_the_value_is_bounded():
     value = {"b": 1}
     for _ in range(60):
         value = {"a": value}
-    started = time.perf_counter()
+    started = time.thread_time()
     assert Validator({"anyOf": [branch, dict(branch)]}).errors(value)
-    assert time.perf_counter() - started < 1
+    assert time.thread_time() - started < 1
 
 
 @pytest.mark.parametrize(

@@ -217,10 +217,10 @@ def test_any_label_and_any_order_of_parameters_will_do():
 )
 def test_an_odd_header_is_a_bad_signature_and_nothing_else(name, value):
     """Case 14."""
-    started = time.perf_counter()
+    started = time.thread_time()
     with pytest.raises(BadSignature):
         check(signed() | {name: value})
-    assert time.perf_counter() - started < 0.1
+    assert time.thread_time() - started < 0.1
 
 
 @pytest.mark.parametrize("name", ["Content-Digest", "Signature-Input", "Signature"])

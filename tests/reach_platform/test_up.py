@@ -35,6 +35,7 @@ def test_a_second_start_on_the_same_data_says_who_holds_it_and_ends(tmp_path):
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_with_a_redis_given_only_postgresql_is_embedded(on_a_given_redis):
     assert not on_a_given_redis.processes("redis-server")
     assert on_a_given_redis.processes("postgres")

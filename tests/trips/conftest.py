@@ -15,7 +15,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def platform():
-    running = Platform(REACH_VISIBILITY_TIMEOUT="60")
+    running = Platform(REACH_VISIBILITY_TIMEOUT="60", REACH_WEB_WORKERS="2")
     yield running
     running.stop()
 

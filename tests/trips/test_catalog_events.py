@@ -8,26 +8,9 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 
-import pytest
-
-from tests.trips.world import Platform, World, until
+from tests.trips.world import until
 
 FEWEST, MOST = 6, 40
-
-
-@pytest.fixture(scope="module")
-def two():
-    running = Platform(REACH_WEB_WORKERS="2", REACH_WORKERS="1")
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def world(two):
-    two.wait_ready()
-    one = World(two)
-    yield one
-    one.close()
 
 
 class Watcher(threading.Thread):

@@ -143,9 +143,10 @@ def test_of_many_waiting_tasks_one_at_a_time_tries_a_hanging_agent(engine, town)
     town.agent.answer = answers(ok(b"{}", 500))
     fail(engine, town)
     town.agent.answer = answer
-    tasks = [submit(engine, town, timeoutBudgetMs=2500) for _ in range(50)]
+    tasks = [submit(engine, town, timeoutBudgetMs=4000) for _ in range(50)]
     town.ended(*tasks)
-    assert (most, len(town.agent.received)) in ((1, 4), (1, 5))
+    assert most == 1
+    assert 4 <= len(town.agent.received) <= 7  # a trial takes a second and then a third of one
 
 
 def test_whoever_does_not_wait_is_told_that_the_breaker_is_open(engine, town):

@@ -181,7 +181,7 @@ def test_a_busy_instance_is_never_given_more_than_its_share(engine, town):
     engine.claim(tasks)
     town.ended(*tasks)
     assert most == 4
-    assert time.monotonic() - began < 10  # by polls alone it would take 15 s
+    assert time.monotonic() - began < 14  # by polls alone it would take 15 s
 
 
 def test_a_cancelled_task_is_not_sent(engine, town):

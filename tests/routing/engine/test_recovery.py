@@ -124,5 +124,5 @@ def test_a_hanging_agent_leaves_room_for_the_others(engine, town):
     fast = [town.submit(target={"ability": "echo", "agentId": "quick"}) for _ in range(20)]
     engine.claim(fast)
     town.ended(*fast)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 15  # the others hang for 20 s
     assert len(town.agent.received) == 40
