@@ -16,7 +16,7 @@ from registry.services import firings, heartbeats, hook_events, hooks, instances
 pytestmark = pytest.mark.django_db
 EVENTS = ["agent.state", "agent.resource", "alert"]
 URL = "http://127.0.0.1:9/hook"
-LATER = now() + timedelta(minutes=10)
+LATER = now() + timedelta(hours=6)  # later than the longest run of the tests
 WHO = {"actor": "test", "now": LATER}
 
 
