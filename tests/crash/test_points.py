@@ -5,7 +5,7 @@ import pytest
 from tests.crash.points import POINTS, groups
 from tests.crash.suite import HEADS, table
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 QUICK = tuple(point for point in POINTS if not point.slow)
 OTHERS = groups(tuple(point for point in POINTS if point.slow))
 
@@ -20,7 +20,6 @@ def test_a_task_outlives_the_death_of_a_process_at_the_main_points_of_its_trip(c
     assert came_through(crash, QUICK) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(OTHERS)))
 def test_a_task_outlives_the_death_of_a_process_at_all_the_other_points(crash, number):
     assert came_through(crash, OTHERS[number]) == []

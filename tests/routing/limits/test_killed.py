@@ -50,6 +50,7 @@ def wanted(count):
     return [Slot(uuid.uuid4().hex, PLACE, ECHO, 100) for _ in range(count)]
 
 
+@pytest.mark.slow
 def test_a_hundred_slots_are_renewed_while_their_process_lives_and_back_fifteen_seconds_after_its_death(holder):
     first = earliest_end()
     wait_until(lambda: earliest_end() > first, 10)
