@@ -172,15 +172,6 @@ def hold_soon(held: Sequence[tuple[Slot, int]]) -> None:
             hold(held)
 
 
-def ability_inflight(namespace: str, ability: str) -> int | None:
-    """How many attempts of the ability are in flight over all processes; None while Redis is away."""
-    place = (namespace, ability)
-    try:
-        return count([place])[place]
-    except redis.RedisAway:
-        return None
-
-
 def key_of(place: Place) -> str:
     return redis.key("slots", "i" if len(place) == 3 else "a", "|".join(place))
 

@@ -30,7 +30,7 @@ def test_a_batch_is_granted_up_to_each_instances_limit():
 def test_the_abilitys_limit_is_over_all_its_instances():
     taken = slots.take([slot(I1, ability_most=2), slot(I2, ability_most=2), slot(I2, ability_most=2)])
     assert taken.refused == ["", "", "ABILITY_BUSY"]
-    assert slots.ability_inflight(*ECHO) == 2
+    assert slots.count([ECHO]) == {ECHO: 2}
 
 
 def test_what_ended_makes_room_in_the_same_step():
@@ -93,12 +93,3 @@ def test_concurrent_batches_never_exceed_a_limit():
     for thread in threads:
         thread.join()
     assert granted.count("") == 50
-
-
-def test_without_redis_an_abilitys_count_is_unknown(monkeypatch):
-    def away(_):
-        raise redis.RedisAway
-
-    with monkeypatch.context() as patched:
-        patched.setattr(redis, "call", away)
-        assert slots.ability_inflight(*ECHO) is None
