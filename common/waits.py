@@ -41,13 +41,14 @@ class Hub(Generic[Key, Found]):
         self._loop = asyncio.get_running_loop()
         self._read = read
         self._waits: defaultdict[Key, list[Wait]] = defaultdict(list)
+        self._new: set[Key] = set()  # not looked at yet
         self._look = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
         self._reader = ThreadPoolExecutor(1, "waits")
         self._listener = broadcast.Listener(
             list(self.CHANNELS),
             lambda channel, message: self._call(self.heard, channel, message),
-            lambda: self._call(self._look.set),
+            lambda: self._call(self._look_at_all),
         )
         self._listener.start()
 
@@ -67,7 +68,8 @@ class Hub(Generic[Key, Found]):
         """Whether it was woken within so many seconds."""
         wait = Wait(seen)
         self._waits[key].append(wait)
-        self._look.set()  # what happened before this wait began is found by a first look
+        self._new.add(key)  # what happened before this wait began is found by a first look
+        self._look.set()
         if self._looking is None or self._looking.done():
             self._looking = self._loop.create_task(self._each_second())
         try:
@@ -87,19 +89,32 @@ class Hub(Generic[Key, Found]):
             self._looking.cancel()
 
     async def _each_second(self) -> None:
+        """Look at what is new at once, and at all waits each second."""
+        all_at = 0.0
         while self._waits:
             self._look.clear()
+            if (at := self._loop.time()) >= all_at:
+                self._look_at_all()
+                all_at = at + LOOK_S
+            keys, self._new = self._new & self._waits.keys(), set()
+            await self._look_at(list(keys))
             try:
-                rows = await self._loop.run_in_executor(self._reader, self._read, list(self._waits))
-            except Exception as problem:  # waits outlive a database that is away
-                log.warning("waits are not looked after: %s", problem)
-                rows = []
-            for one in rows:
-                self.found(one)
-            try:
-                await asyncio.wait_for(self._look.wait(), LOOK_S)
+                await asyncio.wait_for(self._look.wait(), max(0.0, all_at - self._loop.time()))
             except TimeoutError:
                 pass
+
+    def _look_at_all(self) -> None:
+        self._new.update(self._waits)
+        self._look.set()
+
+    async def _look_at(self, keys: list[Key]) -> None:
+        try:
+            rows = await self._loop.run_in_executor(self._reader, self._read, keys) if keys else ()
+        except Exception as problem:  # waits outlive a database that is away
+            log.warning("waits are not looked after: %s", problem)
+            rows = ()
+        for one in rows:
+            self.found(one)
 
     def _call(self, function: Callable[..., object], *args: object) -> None:
         try:

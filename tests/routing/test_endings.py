@@ -85,6 +85,21 @@ def test_all_waits_are_read_in_one_query():
     assert max(reads) == 100
 
 
+def test_a_new_wait_has_itself_looked_at_and_not_all_others():
+    reads = []
+
+    async def main():
+        hub = Hub(read=lambda ids: reads.append(len(ids)) or [])
+        hub._listener.stop()  # whose connection has everything looked at
+        many = asyncio.gather(*(hub.wait(uuid.uuid4(), 0.6) for _ in range(100)))
+        await asyncio.sleep(0.3)
+        await asyncio.gather(many, hub.wait(uuid.uuid4(), 0.1))
+        hub.close()
+
+    asyncio.run(main())
+    assert 1 in reads
+
+
 def test_a_database_that_is_away_breaks_no_wait(task_id):
     def away(_):
         raise RuntimeError("away")
