@@ -1,7 +1,8 @@
 """`python -m benchmarks.fairness`: how long a single task, and one of high priority, wait behind 100,000 of another.
 
-A platform of its own with two workers, and a slow agent: 20 calls at a time of half a second each, so that the queue
-stands. The backlog is copied in the database from one accepted task. Each try is one POST, and ends at the agent.
+A platform of its own with two workers, and a slow agent: 8 calls at a time of 0.2 s each, so that the queue stands; a
+call that runs is not broken off, so that nobody could be quicker behind longer ones. The backlog is copied in the
+database from one accepted task. Each try is one POST, and ends at the agent.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from benchmarks.platform_setup import Setup, client
 from benchmarks.systems import ROOT, run, wait_until, wait_until_ready
 from reach_platform.embedded.place import Place, remove_stale_homes
 
-SLOTS, CALL_S, PAUSE_S = 20, 0.5, 0.2
+SLOTS, CALL_S, PAUSE_S = 8, 0.2, 0.2
 ABILITY = "fair.work"
 PATIENCE = {"timeoutBudgetMs": 3_600_000, "ttlMs": 3_600_000}
 TASKS = """

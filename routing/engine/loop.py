@@ -92,13 +92,14 @@ class Engine:
     def claim(self, ids: Sequence[uuid.UUID]) -> int:
         """Claim of these ids what there is room for, on the calling thread; returns how many were got.
 
-        While there is a backlog nobody jumps the queue: then an id only means that there is more to look for.
+        While there is a backlog nobody jumps the queue: who is the first of its own lane is claimed, and the other ids
+        only mean that there is more to look for.
         """
         if self._draining.is_set():
             return 0
-        reserved = 0 if self._backlog else self._reserve(len(ids))
-        got = self._held_of(reserved, lambda: claim(list(ids), self.boot_id, reserved, clock.now()))
-        if reserved < len(ids):
+        reserved, backlog = self._reserve(len(ids)), self._backlog
+        got = self._held_of(reserved, lambda: claim(ids, self.boot_id, reserved, clock.now(), only_first=backlog))
+        if reserved < len(ids) or (backlog and got < len(ids)):
             self.look()
         return got
 

@@ -19,7 +19,10 @@ _BY_ID = """
   SELECT t.id, t.due_at FROM routing_task t
   WHERE t.id = ANY(%(ids)s::uuid[]) AND {takeable} AND t.due_at <= %(now)s
     AND t.outcome IS NULL AND t.deadline_at > %(now)s
-  ORDER BY t.id LIMIT %(room)s FOR UPDATE SKIP LOCKED"""
+  ORDER BY t.id LIMIT %(room)s FOR UPDATE OF t SKIP LOCKED"""
+_FIRST = """t.waiting AND NOT EXISTS (
+    SELECT FROM routing_task o WHERE o.waiting AND o.priority = t.priority AND o.namespace = t.namespace
+      AND o.ability = t.ability AND o.client = t.client AND o.due_at < t.due_at)"""
 _BY_LANE = """
   SELECT due.id, due.due_at
   FROM unnest(%(namespaces)s::text[], %(abilities)s::text[], %(clients)s::text[], %(shares)s::int[])
@@ -44,6 +47,7 @@ FROM taken k JOIN registry_namespace n ON n.name = k.namespace JOIN routing_task
 LEFT JOIN routing_event e ON e.task_id = k.id AND e.seq = k.seq AND e.event = 'WAITING'
 ORDER BY k.priority, k.due_at, k.id"""
 _CLAIM_NUDGED = _TAKE.format(picked=_BY_ID.format(takeable="t.waiting"))
+_CLAIM_FIRST = _TAKE.format(picked=_BY_ID.format(takeable=_FIRST))
 _CLAIM_AGAIN = _TAKE.format(picked=_BY_ID.format(takeable=f"(t.waiting OR ({_HELD}))"))
 _CLAIM_LANES = _TAKE.format(picked=_BY_LANE)
 _CLAIM_OFFERED = _TAKE.format(
@@ -78,16 +82,20 @@ class Look:
         return bool(self.passed_over) or self.is_short or self.has_more
 
 
-def claim(ids: Sequence[uuid.UUID] | None, boot_id: uuid.UUID, room: int, now: dt.datetime) -> list[Claimed]:
+def claim(
+    ids: Sequence[uuid.UUID] | None, boot_id: uuid.UUID, room: int, now: dt.datetime, *, only_first: bool = False
+) -> list[Claimed]:
     """At most `room` due tasks that this worker holds from now on, of `ids` or, with None, of whatever is due.
 
-    Tasks past their deadline are left to the sweep.
+    `only_first` leaves those behind that others of their own lane come before. Tasks past their deadline are left to
+    the sweep.
     """
     if room <= 0:
         return []
     if ids is None:
         return claim_due(boot_id, room, now).tasks
-    return _claim_nudged(list(ids), boot_id, room, now)
+    values = {"ids": list(ids), "boot": boot_id, "room": room, "now": now}
+    return _claim_nudged(_CLAIM_FIRST if only_first else _CLAIM_NUDGED, values)
 
 
 def claim_due(boot_id: uuid.UUID, room: int, now: dt.datetime, takes: lanes.Takes | None = None) -> Look:
@@ -111,10 +119,9 @@ def claim_due(boot_id: uuid.UUID, room: int, now: dt.datetime, takes: lanes.Take
     return look
 
 
-def _claim_nudged(ids: list[uuid.UUID], boot_id: uuid.UUID, room: int, now: dt.datetime) -> list[Claimed]:
-    values = {"ids": ids, "boot": boot_id, "room": room, "now": now}
+def _claim_nudged(statement: str, values: dict[str, Any]) -> list[Claimed]:
     try:
-        return _take(_CLAIM_NUDGED, values)
+        return _take(statement, values)
     except (OperationalError, InterfaceError):
         # The commit may have happened without its answer: what is held is handed out again (dispatch refuses a double).
         return _take_again(_CLAIM_AGAIN, values)

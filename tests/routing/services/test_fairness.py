@@ -23,6 +23,15 @@ def test_a_backlog_does_not_hold_up_another_client(world: World) -> None:
     assert single in {one.task_id for one in got}
 
 
+def test_only_the_first_of_each_lane_is_claimed_past_a_backlog(world: World) -> None:
+    first, second = (world.accept(client="flood").task_id for _ in range(2))
+    single, high = world.accept(client="single").task_id, world.accept(client="flood", metadata={"priority": "high"})
+    ids = [second, single, high.task_id]
+    got = claim(ids, world.boot, 10, clock.now(), only_first=True)
+    assert {one.task_id for one in got} == {single, high.task_id}
+    assert [one.task_id for one in claim([second, first], world.boot, 10, clock.now(), only_first=True)] == [first]
+
+
 def test_high_priority_goes_first_and_low_last(world: World) -> None:
     for priority in ("low", "normal", "high"):
         world.accept(metadata={"priority": priority})
