@@ -9,7 +9,9 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
+from reach_platform.guides import guide
 from reach_platform.openapi import openapi
+from registry.admin.people import OwnPassword
 from registry.api.agents import Health
 from registry.api.catalog import Catalog
 from routing.breakers_of import breakers_of
@@ -35,8 +37,10 @@ urlpatterns = [
     path("v1/catalog", Catalog.as_view(offers=offers), name="catalog"),
     path("v1/agents/<agent_id:agent_id>/health", Health.as_view(breakers=breakers_of), name="agent-health"),
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="docs"),
+    path("docs/<slug:name>", guide, name="guide"),
     path("i18n/", include("django.conf.urls.i18n")),
     path("admin/registry/agent/<str:object_id>/mapping/", admin.site.admin_view(mapping_page), name="agent-mapping"),
+    path("admin/password_change/", admin.site.admin_view(OwnPassword.as_view(), cacheable=True)),
     path("admin/", admin.site.urls),
     *addresses("root"),
     path("", RedirectView.as_view(url="/console/")),

@@ -171,6 +171,11 @@ def written_candidate(row: Candidate) -> dict[str, Any]:
     return {name: value for name, value in values if value not in ("", None)}
 
 
+def name_of(candidate: dict[str, Any]) -> str:
+    """What tells a candidate, as one would write it, from the others of its route."""
+    return "/".join(candidate[part] for part in _CANDIDATE[:3] if part in candidate)
+
+
 def _storable(route: dict[str, Any]) -> dict[str, Any]:
     """Plain JSON with floats for decimals, whole numbers as integers."""
     stored: dict[str, Any] = msgspec.json.decode(dumps(route))

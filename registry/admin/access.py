@@ -70,6 +70,9 @@ class OperatorsOnly(ModelAdmin):
 
     show_full_result_count = False
     list_per_page = 50
+    list_after_template = "admin/help.html"
+    help: tuple[Any, ...] = ()  # sentences below the list
+    guides: tuple[str, ...] = ()  # of docs/, linked below them
     can_add = False
     can_change = False
 

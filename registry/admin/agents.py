@@ -16,7 +16,7 @@ from unfold.admin import TabularInline
 from unfold.decorators import action, display
 
 from common.clock import now
-from registry.admin.access import TeamsOwn, as_text, author_of
+from registry.admin.access import TeamsOwn, as_text, author_of, reach_of
 from registry.models import Agent, Instance, Revision, StateChange
 from registry.reasons import in_words
 from registry.services import instances, manifests, scoring
@@ -89,6 +89,13 @@ class AgentAdmin(TeamsOwn):
     """An owner's agents: how they are, what they declare, and maintenance."""
 
     can_change = True
+    list_before_template = "admin/registry/agent/first.html"
+    help = (
+        _("An agent comes from its manifest, which is sent by API; each one that differs is a revision, and any of "
+          "them can be compared and brought back."),
+        _("Maintenance drains an agent: running tasks finish, new ones go elsewhere until it is ended by hand."),
+    )  # fmt: skip
+    guides = ("owners", "agents", "health")
     list_display = ("agent_id", "namespace_name", "owner", "version", "taking_work", "maintenance", "updated_at")
     list_filter = ("maintenance", "external")
     search_fields = ("agent_id", "display_name", "owner", "namespace__name")
@@ -106,6 +113,14 @@ class AgentAdmin(TeamsOwn):
         routable = Count("instances", filter=Q(instances__left_at=None, instances__state__in=ROUTABLE))
         rows: QuerySet[Agent] = super().get_queryset(request).filter(deleted_at=None)
         return rows.annotate(routable=routable)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """The list; who has no agent yet is told how to come to one."""
+        reach = reach_of(request)
+        first = bool(reach.team) and not Agent.objects.filter(reach.agents()).exists()
+        known = {"first": first, "team": reach.team, "host": request.build_absolute_uri("/").rstrip("/")}
+        answer: HttpResponse = super().changelist_view(request, {**(extra_context or {}), "owners": known})
+        return answer
 
     @admin.display(description=_("instances that take work"))
     def taking_work(self, agent: Any) -> int:
@@ -160,6 +175,12 @@ class InstanceAdmin(WithReason, TeamsOwn):
 
     agent_path = "agent__"
     can_change = True
+    help = (
+        _("NEW gets a small share until it has proven itself, DEGRADED a reduced one, OFFLINE nothing; the reason says "
+          "what made it so."),
+        _("Taking an instance out is for good: it comes back only when it registers again. To pause, use maintenance."),
+    )  # fmt: skip
+    guides = ("owners", "health")
     list_display = ("instance_id", "agent", "shown_state", "state_since", "why", "region", "weight", "last_heard_at")
     list_select_related = ("agent",)
     list_filter = ("state", "draining")

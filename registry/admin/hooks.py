@@ -73,6 +73,11 @@ class HookAdmin(TeamsOwn):
     """Whom to tell of changes, how that goes, a test, a new secret."""
 
     agent_path = "agent__"
+    help = (
+        _("A hook is told once of each change, signed and with retries; its secret is shown only when it is made or "
+          "rotated."),
+    )  # fmt: skip
+    guides = ("owners", "hooks")
     can_change = True
     form = HookForm
     list_display = ("target", "agent", "namespace_name", "event_list", "how", "created_at")

@@ -4,17 +4,23 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.models import Group, User
+from django.contrib.auth.views import PasswordChangeView
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse_lazy
 from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from unfold.forms import AdminOwnPasswordChangeForm
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from common.clock import now
 from registry import bodies
 from registry.admin.access import OperatorsOnly, author_of
+from registry.admin.seen import SEEN, SeenForm
 from registry.models import Membership
 from registry.services import users
 
@@ -23,7 +29,7 @@ admin.site.unregister(User)
 admin.site.unregister(Group)
 
 
-class MembershipForm(forms.ModelForm):
+class MembershipForm(SeenForm):
     name = forms.CharField(label=_("user"), max_length=150, widget=UnfoldAdminTextInputWidget)
 
     class Meta:
@@ -35,6 +41,9 @@ class MembershipForm(forms.ModelForm):
         if self.instance.pk:
             self.fields["name"].initial = self.instance.user.get_username()
             self.fields["name"].disabled = True
+
+    def audited_as(self, row: Membership) -> tuple[str, str]:
+        return "", f"user:{row.user.get_username()}"
 
     def clean(self) -> dict[str, Any]:
         found = super().clean() or self.cleaned_data
@@ -48,6 +57,7 @@ class MembershipForm(forms.ModelForm):
 class MembershipAdmin(OperatorsOnly):
     can_add = can_change = True
     form = MembershipForm
+    change_form_before_template = SEEN
     list_display = ("user", "role", "team", "namespaces")
     list_select_related = ("user",)
     list_filter = ("role",)
@@ -71,3 +81,19 @@ class MembershipAdmin(OperatorsOnly):
         if member.password:
             text = gettext("Copy the password of %(name)s now; it is not shown again:") % {"name": member.user}
             messages.warning(request, format_html("{} <code>{}</code>", text, member.password))
+
+
+class OwnPassword(PasswordChangeView):
+    """The page on which a person changes the own password, by the service that records it."""
+
+    form_class = AdminOwnPasswordChangeForm
+    template_name = "registration/password_change_form.html"
+    success_url = reverse_lazy("admin:password_change_done")
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        users.set_own_password(form.user, form.cleaned_data["new_password1"], now=now(), **author_of(self.request))
+        update_session_auth_hash(self.request, form.user)
+        return redirect(self.get_success_url())
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return {**super().get_context_data(**kwargs), **admin.site.each_context(self.request)}

@@ -1,5 +1,6 @@
 """Manifest revisions: what each said, how any two differ, and the way back, which asks first."""
 
+from datetime import UTC
 from typing import Any
 
 from django.contrib import admin, messages
@@ -14,7 +15,7 @@ from unfold.decorators import action
 from unfold.paginator import InfinitePaginator
 
 from common.clock import now
-from common.errors import ReachError
+from common.errors import ReachError, StateConflict
 from registry.admin.access import TeamsOwn, as_text, author_of
 from registry.differences import changed, lines, text_diff
 from registry.models import Agent, Capability, Revision
@@ -28,6 +29,8 @@ class RevisionAdmin(TeamsOwn):
     """One revision: what it said, what differs from another one, and what going back to it would do."""
 
     agent_path = "agent__"
+    help = (_("Open a revision to compare it with another one, or to make its content the newest again."),)
+    guides = ("owners", "agents")
     can_change = True
     list_display = ("agent", "number", "created_at", "created_by")
     list_select_related = ("agent",)
@@ -64,17 +67,33 @@ class RevisionAdmin(TeamsOwn):
 
     def _restore(self, request: HttpRequest, revision: Revision) -> HttpResponse:
         agent, page = revision.agent, request.path
-        if request.POST.get("current") != str(agent.revision):
-            messages.warning(request, gettext("Another revision has come meanwhile. Please look again."))
-            return redirect(page)
-        given: dict[str, Any] = {"now": now(), **author_of(request)}
+        current = request.POST.get("current", "")
+        expected = int(current) if current.isascii() and current.isdigit() and len(current) < 10 else 0
+        given: dict[str, Any] = {"expected": expected, "now": now(), **author_of(request)}
         try:
             result = manifests.restore(agent.namespace_id, agent.agent_id, revision.number, **given)
+        except StateConflict:
+            messages.warning(request, _meanwhile(agent))
+            return redirect(page)
         except ReachError as error:
             messages.error(request, error.detail)
             return redirect(page)
         messages.success(request, gettext("Its content is now revision %(number)s.") % {"number": result.revision})
         return redirect(reverse("admin:registry_agent_change", args=[agent.pk]))
+
+
+def _meanwhile(agent: Agent) -> str:
+    """Whose revision has come since the page was opened."""
+    newest = agent.revisions.first()
+    if newest is None:
+        return gettext("Nothing was changed: another revision has come meanwhile. Please look again.")
+    return gettext(
+        "Nothing was changed: meanwhile %(who)s has made revision %(number)s (%(at)s UTC). Please look again."
+    ) % {
+        "who": newest.created_by.removeprefix("user:") or "–",
+        "number": newest.number,
+        "at": newest.created_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"),
+    }
 
 
 def _other(request: HttpRequest, revision: Revision) -> Revision:

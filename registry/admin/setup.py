@@ -17,6 +17,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 from common.clock import now
 from registry import bodies
 from registry.admin.access import OperatorsOnly, as_text, author_of
+from registry.admin.seen import SEEN, SeenForm
 from registry.models import Audit, Client, Credential, Namespace
 from registry.principal import CLIENT_SCOPES
 from registry.services import clients, credentials, namespaces
@@ -45,7 +46,7 @@ class NamespaceAdmin(OperatorsOnly):
         namespaces.create(obj.name, now=now(), **author_of(request))
 
 
-class ClientForm(forms.ModelForm):
+class ClientForm(SeenForm):
     """A client's fields, checked by the same rules as the API's."""
 
     scopes = forms.MultipleChoiceField(
@@ -55,6 +56,9 @@ class ClientForm(forms.ModelForm):
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         required=False,
     )
+
+    def audited_as(self, row: Client) -> tuple[str, str]:
+        return row.namespace_id, f"client:{row.name}"
 
     def clean(self) -> dict[str, Any]:
         found = super().clean() or self.cleaned_data
@@ -71,6 +75,7 @@ class ClientForm(forms.ModelForm):
 class ClientAdmin(OperatorsOnly):
     can_add = can_change = True
     form = ClientForm
+    change_form_before_template = SEEN
     list_display = ("name", "namespace_name", "abilities", "callback_schedule", "enabled", "created_at")
     list_filter = ("enabled", "callback_schedule")
     search_fields = ("name", "namespace__name")

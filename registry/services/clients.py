@@ -83,12 +83,13 @@ def rotate(
     with transaction.atomic():
         client = _locked(namespace, name)
         scopes = scopes_of(client)
+        newest = Credential.objects.filter(client=client).order_by("-id").values_list("access_key", flat=True).first()
         end_after(Credential.objects.filter(client=client), until)
         issued = issue(Credential.Kind.CLIENT, scopes, namespace=namespace, client=client)
         client.callback_secrets = webhook_secrets.rotated(client.callback_secrets, secret, until=until, now=now)
         client.save(update_fields=["callback_secrets"])
         after = {"accessKey": issued.access_key, "oldUntil": rfc3339(until)}
-        _record("client.rotate", client, Author(actor, now, ip), after=after)
+        _record("client.rotate", client, Author(actor, now, ip), before={"accessKey": newest}, after=after)
         changes.touch(namespace)
     return NewClient(client, scopes, issued, secret)
 

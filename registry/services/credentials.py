@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from common.clock import rfc3339
 from common.errors import NotFound
 from common.secrets import encrypt, hash_key, new_key
 from registry.credential_cache import forget_everywhere
@@ -53,21 +54,25 @@ def operator(*, actor: str, now: datetime, ip: str = "") -> Issued:
     """A new operator's key, good in every namespace."""
     with transaction.atomic():
         issued = issue(Credential.Kind.OPERATOR, sorted(OPERATOR_SCOPES))
-        audit.record(actor, "operator.credential", f"credential:{issued.access_key}", ip=ip, now=now)
+        after = {"kind": "operator", "accessKey": issued.access_key}
+        audit.record(actor, "operator.credential", f"credential:{issued.access_key}", after=after, ip=ip, now=now)
     return issued
 
 
 def revoke(credential_id: int, *, actor: str, now: datetime, ip: str = "") -> None:
     """End a key at once. Raises NotFound."""
     with transaction.atomic():
-        row = Credential.objects.select_for_update().filter(pk=credential_id).first()
+        rows = Credential.objects.select_for_update(of=("self",)).select_related("client")
+        row = rows.filter(pk=credential_id).first()
         if row is None:
             raise NotFound
         if row.revoked_at is None:
             row.revoked_at = now
             row.save(update_fields=["revoked_at"])
             author, name = audit.Author(actor, now, ip), f"credential:{row.access_key}"
-            author.did("credential.revoke", name, namespace=row.namespace_id or "")
+            what = {"kind": str(row.kind), "client": row.client and row.client.name, "agentId": row.agent_id or None}
+            before, after = {**what, "revokedAt": None}, {**what, "revokedAt": rfc3339(now)}
+            author.did("credential.revoke", name, namespace=row.namespace_id or "", before=before, after=after)
             transaction.on_commit(forget_everywhere)
             if row.namespace_id:
                 changes.touch(row.namespace_id)

@@ -77,9 +77,11 @@ def rotate(
         hook = _locked(namespace, hook_id)
         if not hook.url:
             raise Invalid([_error("", "NO_SECRET", "a hook that runs a command has no secret")])
+        before = {**_audited(hook), "oldUntil": None}
         hook.secrets = webhook_secrets.rotated(hook.secrets, secret, until=until, now=now)
         hook.save(update_fields=["secrets"])
-        _did(Author(actor, now, ip), "hook.rotate", hook, after={"oldUntil": rfc3339(until)})
+        after = {**_audited(hook), "oldUntil": rfc3339(until)}
+        _did(Author(actor, now, ip), "hook.rotate", hook, before=before, after=after)
     return Issued(hook, secret)
 
 

@@ -49,6 +49,7 @@ def put(
         row = Instance.objects.select_for_update(no_key=True).filter(agent=agent, instance_id=instance_id).first()
         new = row is None or row.left_at is not None or row.implicit
         row = row or Instance(agent=agent, instance_id=instance_id, state=InstanceState.NEW, state_since=now)
+        before = None if new else _described(row)
         changed = _set_fields(row, body) or new
         if new:
             agent.instances.filter(implicit=True).exclude(instance_id=instance_id).delete()
@@ -63,11 +64,11 @@ def put(
         if changed:
             audit.record(
                 actor, "instance.register", f"instance:{agent_id}/{instance_id}", namespace=namespace,
-                after=_described(row), ip=ip, now=now,
+                before=before, after=_described(row), ip=ip, now=now,
             )  # fmt: skip
         if changed or moved:
-            before = InstanceState.OFFLINE if moved else row.state
-            changes.touch(namespace, [news_of("instance.registered" if new else "", agent_id, row, before, now)])
+            came_from = InstanceState.OFFLINE if moved else row.state
+            changes.touch(namespace, [news_of("instance.registered" if new else "", agent_id, row, came_from, now)])
     return row, new
 
 
@@ -79,9 +80,12 @@ def leave(namespace: str, agent_id: str, instance_id: str, *, actor: str, now: d
         if row is None:
             raise NotFound
         if row.left_at is None:
+            before = _standing(row)
             retire(row, "it left", now)
             name = f"instance:{agent_id}/{instance_id}"
-            audit.record(actor, "instance.leave", name, namespace=namespace, ip=ip, now=now)
+            audit.record(
+                actor, "instance.leave", name, namespace=namespace, before=before, after=_standing(row), ip=ip, now=now
+            )  # fmt: skip
             changes.touch(namespace, [news_of("instance.left", agent_id, row, row.state, now)])
 
 
@@ -184,6 +188,10 @@ def set_state(row: Instance, state: str, reason: str, now: datetime) -> bool:
 def _write_change(row: Instance, old: str, new: str, reason: str, now: datetime) -> None:
     change = StateChange.objects.create(instance=row, at=now, from_state=old, to_state=new, reason=reason)
     hook_events.fire_changes([change], now)
+
+
+def _standing(row: Instance) -> dict[str, Any]:
+    return {"state": str(row.state), "draining": row.draining, "present": row.left_at is None}
 
 
 def _described(row: Instance) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from common.errors import NotFound
+from common.errors import NotFound, StateConflict
 from common.secrets import encrypt
 from registry import manifest as manifests
 from registry.addresses import wrong_address
@@ -57,12 +57,15 @@ def put(
     return _register(namespace, agent_id, content, "agent.register", Author(actor, now, ip))
 
 
-def restore(namespace: str, agent_id: str, number: int, *, actor: str, now: datetime, ip: str = "") -> Registered:
-    """Make an earlier revision's content the newest revision. Raises NotFound, ManifestInvalid (by today's rules)."""
+def restore(
+    namespace: str, agent_id: str, number: int, *, expected: int | None = None, actor: str, now: datetime, ip: str = ""
+) -> Registered:
+    """Make an earlier revision's content the newest revision. Raises NotFound, ManifestInvalid (by today's rules), and
+    StateConflict when another than the `expected` revision is the current one; nothing is changed then."""
     old = _revision(namespace, agent_id, number)
     manifest = manifests.check(old.manifest, agent_id, strict=False, rules=_rules())
     content = _Content(manifest, old.source, old.content_type)
-    return _register(namespace, agent_id, content, "agent.restore", Author(actor, now, ip))
+    return _register(namespace, agent_id, content, "agent.restore", Author(actor, now, ip), expected)
 
 
 def delete(namespace: str, agent_id: str, *, actor: str, now: datetime, ip: str = "") -> None:
@@ -78,7 +81,8 @@ def delete(namespace: str, agent_id: str, *, actor: str, now: datetime, ip: str 
         present = list(rows.order_by("id"))
         for instance in present:
             instances.retire(instance, "the agent was deleted", now)
-        _record("agent.delete", agent, Author(actor, now, ip), before={"revision": agent.revision})
+        before = {"revision": agent.revision, "instances": [one.instance_id for one in present]}
+        _record("agent.delete", agent, Author(actor, now, ip), before=before)
         left = [of_instance("instance.left", agent_id, one, now) for one in present]
         changes.touch(namespace, [*left, of_agent("agent.deleted", agent, now)])
 
@@ -105,6 +109,7 @@ def put_secrets(
         agent = _locked(namespace, agent_id)
         if agent is None or agent.deleted_at:
             raise NotFound
+        before = {"names": _secret_names(agent)}
         AgentSecret.objects.filter(agent=agent, name__in=[n for n, value in secrets.items() if value is None]).delete()
         for name, value in secrets.items():
             if value is not None:
@@ -113,9 +118,9 @@ def put_secrets(
             "set": [name for name, value in secrets.items() if value is not None],
             "removed": [name for name, value in secrets.items() if value is None],
         }
-        _record("agent.secrets", agent, Author(actor, now, ip), after=after)
+        _record("agent.secrets", agent, Author(actor, now, ip), before=before, after=after)
         changes.touch(namespace)
-        return list(AgentSecret.objects.filter(agent=agent).order_by("name").values_list("name", flat=True))
+        return _secret_names(agent)
 
 
 def diff(namespace: str, agent_id: str, number: int, to: int | None = None) -> dict[str, Any]:
@@ -134,13 +139,17 @@ def diff(namespace: str, agent_id: str, number: int, to: int | None = None) -> d
     }
 
 
-def _register(namespace: str, agent_id: str, content: _Content, action: str, author: Author) -> Registered:
+def _register(
+    namespace: str, agent_id: str, content: _Content, action: str, author: Author, expected: int | None = None
+) -> Registered:
     with transaction.atomic():
         # Whoever comes second waits here for the first, and then finds the agent as the first left it.
         Agent.objects.bulk_create([Agent(namespace_id=namespace, agent_id=agent_id)], ignore_conflicts=True)
         agent = _locked(namespace, agent_id)
         if agent is None:
             raise NotFound
+        if expected not in (None, agent.revision):
+            raise StateConflict("another revision has come meanwhile")
         created = agent.revision == 0 or agent.deleted_at is not None
         newest = agent.revisions.first()
         changed = newest is None or newest.digest != content.manifest.digest
@@ -203,6 +212,10 @@ def _rules() -> Rules:
 
 def _locked(namespace: str, agent_id: str) -> Agent | None:
     return Agent.objects.select_for_update(no_key=True).filter(namespace=namespace, agent_id=agent_id).first()
+
+
+def _secret_names(agent: Agent) -> list[str]:
+    return list(AgentSecret.objects.filter(agent=agent).order_by("name").values_list("name", flat=True))
 
 
 def _revision(namespace: str, agent_id: str, number: int) -> Revision:

@@ -21,5 +21,6 @@ def create(name: str, *, actor: str, now: datetime, ip: str = "", settings: dict
     with transaction.atomic():
         made = Namespace.objects.get_or_create(name=name, defaults={"settings": settings or {}})[1]
         if made:
-            audit.record(actor, "namespace.create", f"namespace:{name}", namespace=name, ip=ip, now=now)
+            after = {"name": name, "settings": settings or {}}
+            audit.record(actor, "namespace.create", f"namespace:{name}", namespace=name, after=after, ip=ip, now=now)
     return made

@@ -35,6 +35,11 @@ def test_no_page_can_be_framed_or_load_from_elsewhere(path):
     assert "http" not in policy
 
 
+def test_the_admin_runs_no_script_that_stands_in_a_page():
+    [scripts] = [part for part in policy_of("/admin/")[0].split("; ") if part.startswith("script-src")]
+    assert "unsafe-inline" not in scripts
+
+
 def test_only_the_admin_may_evaluate_expressions():
     assert "unsafe-eval" in policy_of("/admin/")[0]
     assert "unsafe-eval" not in policy_of("/docs")[0]

@@ -146,8 +146,9 @@ def test_a_bad_limit_is_refused_with_its_name(namespace):
 
 def test_a_client_can_be_disabled(namespace):
     client = clients.create(namespace, "shop", actor="test", now=now()).client
-    form = {"abilities": '["*"]', "limits": "{}", "callback_schedule": "long"}
-    login("op", "operator").post(page("client", "change", client.pk), form)
+    browser, address = login("op", "operator"), page("client", "change", client.pk)
+    seen = browser.get(address).context["adminform"].form["seen"].initial
+    browser.post(address, {"abilities": '["*"]', "limits": "{}", "callback_schedule": "long", "seen": seen})
     client.refresh_from_db()
     assert (client.enabled, client.callback_schedule) == (False, "long")
     assert Audit.objects.latest("id").action == "client.change"

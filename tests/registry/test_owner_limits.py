@@ -1,0 +1,141 @@
+"""Another team's things by every address of the admin: they are not there, and nothing happens to them."""
+
+import itertools
+
+import pytest
+from django.apps import apps
+from django.contrib import admin
+from django.urls import get_resolver, reverse
+
+from common.clock import now
+from registry.models import Agent, Audit, Hook
+from registry.services import hooks
+from routing.services import routes
+from tests.registry.test_admin import login, no_rows
+
+MARK, WORD = "zebra-7", "zebr"  # in every name of the other team; what is searched for is shown on the page
+TABLES = [*apps.get_app_config("registry").get_models(), *apps.get_app_config("routing").get_models()]
+
+
+def addresses(patterns, names=()):
+    """The admin's addresses of one object, by name; those of the same sort in other admins are alike."""
+    for one in patterns:
+        if hasattr(one, "url_patterns"):
+            yield from addresses(one.url_patterns, (*names, one.namespace) if one.namespace else names)
+        elif one.name and "object_id" in one.pattern.converters:
+            yield ":".join((*names, one.name))
+
+
+OF_OBJECTS = sorted({name for name in addresses(get_resolver().url_patterns) if name.startswith(("admin:", "agent-"))})
+MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
+LISTS = ["", "?q={w}", "?owner=team-a", "?agent__owner=team-a", "?all=1", "?o=-1", "?namespace={ns}", "?e=1"]
+
+
+@pytest.fixture
+def theirs(operator, manifest, namespace):
+    """An agent of team-a with all that may hang on one, and its objects by model."""
+    manifest["metadata"]["name"] = f"{MARK}-agent"
+    manifest["spec"] |= {"owner": "team-a", "displayName": MARK}
+    manifest["spec"]["capabilities"][0]["name"] = f"{MARK}-work"
+    at = f"?namespace={namespace}"
+    operator("PUT", f"/v1/agents/{MARK}-agent{at}", manifest)
+    operator("PUT", f"/v1/agents/{MARK}-agent/instances/{MARK}-i{at}", {"invokeUrl": "http://127.0.0.1:9/x"})
+    by = {"actor": "test", "now": now()}
+    hooks.create(namespace, events=["agent.state"], agent_id=f"{MARK}-agent", url=f"https://{MARK}.example/", **by)
+    candidates = [{"agent": f"{MARK}-agent", "weight": 9}, {"agent": f"{MARK}-b", "weight": 1}]
+    routes.put(namespace, [{"ability": f"{MARK}.work", "candidates": candidates}], **by)
+    return Agent.objects.get(namespace=namespace)
+
+
+@pytest.fixture
+def stranger(theirs, operator, manifest, namespace):
+    """An owner with an agent of the own in the same namespace."""
+    manifest["metadata"]["name"], manifest["spec"]["owner"], manifest["spec"]["displayName"] = "mine", "team-b", "Mine"
+    manifest["spec"]["capabilities"][0]["name"] = "work"
+    operator("PUT", f"/v1/agents/mine?namespace={namespace}", manifest)
+    return login("bob", "owner", "team-b")
+
+
+def state():
+    """Everything there is; pages that are only looked at, and deeds that are refused, change none of it."""
+    return [list(model.objects.order_by("pk").values()) for model in TABLES]
+
+
+def object_of(model):
+    """The other team's row of a model, or the newest of those that nobody but operators sees."""
+    found = {"agent": Agent.objects.filter(owner="team-a"), "hook": Hook.objects.all()}
+    rows = found.get(model._meta.model_name, model._default_manager.order_by("pk"))
+    return rows.first()
+
+
+def reached(browser, address, data=None):
+    """What somebody reads who follows wherever the address leads."""
+    answer = browser.get(address, follow=True) if data is None else browser.post(address, data, follow=True)
+    assert answer.status_code in (200, 403, 404), (address, answer.status_code)
+    assert MARK not in answer.content.decode(), address
+    return answer
+
+
+@pytest.mark.parametrize("name", OF_OBJECTS)
+def test_an_object_is_not_found_by_its_address(stranger, theirs, name):
+    label = name.partition(":")[2] or "registry_agent_"
+    model = next(model for model in MODELS if label.startswith(f"{model._meta.app_label}_{model._meta.model_name}_"))
+    row, before = object_of(model), state()
+    address = reverse(name, args=[row.pk if row is not None else "1"])
+    reached(stranger, address)
+    actions = [action.action_name for action in admin.site._registry[model]._get_base_actions_submit_line()]
+    for pressed in ["_save", *actions]:
+        given = {pressed: "1", "do": "set", "revision": "1", "current": "1", "post": "yes", "weight-0": "1"}
+        reached(stranger, address, {**given, **no_rows()})
+    assert state() == before
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label_lower)
+def test_no_list_search_filter_or_action_reaches_it(stranger, theirs, model):
+    address, before = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist"), state()
+    for query in LISTS:
+        reached(stranger, address + query.format(w=WORD, ns=theirs.namespace_id))
+    row, pages = object_of(model), admin.site._registry[model]
+    for action, across in itertools.product([*pages.actions, "delete_selected"], "01"):
+        chosen = [row.pk] if row is not None else ["1"]
+        reached(stranger, address, {"action": action, "_selected_action": chosen, "select_across": across})
+    assert [rows for rows in state() if MARK in str(rows)] == [rows for rows in before if MARK in str(rows)]
+
+
+FIELDS = [
+    ("hook", "agent"),
+    ("hook", "namespace"),
+    ("instance", "agent"),
+    ("revision", "agent"),
+    ("client", "namespace"),
+]
+
+
+@pytest.mark.parametrize(("model", "field"), FIELDS)
+def test_no_completion_offers_it(stranger, model, field):
+    query = f"?app_label=registry&model_name={model}&field_name={field}&term="
+    for term in (WORD, ""):
+        reached(stranger, reverse("admin:autocomplete") + query + term)
+
+
+@pytest.mark.parametrize(
+    "address", ["/admin/", f"/admin/search/?s={WORD}&extended=1", "/admin/registry/", "/admin/routing/"]
+)
+def test_no_other_page_names_it(stranger, address):
+    reached(stranger, address)
+
+
+def test_no_row_below_an_own_page_reaches_it(stranger, theirs):
+    mine, before = Agent.objects.get(agent_id="mine"), state()
+    foreign = theirs.instances.get()
+    rows = {**no_rows(), "instances-TOTAL_FORMS": "1", "instances-INITIAL_FORMS": "1"}
+    given = {"instances-0-id": foreign.pk, "instances-0-agent": mine.pk, "instances-0-weight": "1", "_save": "1"}
+    reached(stranger, reverse("admin:registry_agent_change", args=[mine.pk]), {**rows, **given})
+    assert state() == before
+
+
+def test_no_hook_listens_to_it(stranger, theirs):
+    given = {"agent": theirs.pk, "events": ["agent.state"], "url": "https://bob.example/", "command": ""}
+    reached(stranger, reverse("admin:registry_hook_add"), given)
+    assert Hook.objects.filter(agent=theirs).count() == 1
+    assert not Audit.objects.filter(actor="user:bob").exists()
