@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
-from unfold.admin import ModelAdmin
 
+from registry.admin.past import WithPast
 from registry.models import Membership
 from registry.services.audit import Origin
 
@@ -65,7 +65,7 @@ def as_text(value: Any) -> SafeString:
     return format_html('<pre style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', text)
 
 
-class OperatorsOnly(ModelAdmin):
+class OperatorsOnly(WithPast):
     """Pages that only operators see. Rows are never deleted here."""
 
     show_full_result_count = False

@@ -42,9 +42,6 @@ class MembershipForm(SeenForm):
             self.fields["name"].initial = self.instance.user.get_username()
             self.fields["name"].disabled = True
 
-    def audited_as(self, row: Membership) -> tuple[str, str]:
-        return "", f"user:{row.user.get_username()}"
-
     def clean(self) -> dict[str, Any]:
         found = super().clean() or self.cleaned_data
         given = {"user": found.get("name"), "role": found.get("role"), "team": found.get("team", "")}

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 
 from common.clock import now
 from registry import history
+from registry.admin.past import logged_as
 from registry.history import Edit
 
 OPEN_FOR = dt.timedelta(days=1)  # how far back a form says who else was at it
@@ -45,13 +46,10 @@ class SeenForm(forms.ModelForm):
         """The columns that the form would write."""
         return list(self.base_fields)
 
-    def audited_as(self, row: Any) -> tuple[str, str]:
-        """(namespace, object) of the row in the audit log."""
-        raise NotImplementedError
-
     def edits_since(self, row: Any, seen: str) -> list[Edit]:
         """Who has done what to the row since, newest first."""
-        return history.edits(*self.audited_as(row), since=now() - OPEN_FOR, most=1)
+        name = logged_as(row)
+        return history.edits(*name, since=now() - OPEN_FOR, most=1) if name else []
 
     def clean(self) -> dict[str, Any]:
         found = super().clean() or self.cleaned_data

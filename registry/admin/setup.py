@@ -57,9 +57,6 @@ class ClientForm(SeenForm):
         required=False,
     )
 
-    def audited_as(self, row: Client) -> tuple[str, str]:
-        return row.namespace_id, f"client:{row.name}"
-
     def clean(self) -> dict[str, Any]:
         found = super().clean() or self.cleaned_data
         given = {"name": found.get("name", self.instance.name), "abilities": found.get("abilities")}

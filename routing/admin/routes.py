@@ -18,6 +18,7 @@ from unfold.decorators import action, display
 from common.clock import now
 from common.errors import Invalid
 from registry.admin.access import OperatorsOnly, author_of, reach_of
+from registry.admin.past import logged_as
 from registry.admin.seen import SEEN, SeenForm
 from routing import route_tables
 from routing.admin import traffic
@@ -25,6 +26,8 @@ from routing.admin.mine import candidates_of, routes_of
 from routing.models import Candidate, Route
 from routing.services import routes
 from routing.services.traffic import since
+
+logged_as.register(Route, lambda row: (row.namespace_id, f"route:{row.ability}"))
 
 
 class RouteForm(SeenForm):
@@ -126,6 +129,14 @@ class RouteAdmin(OperatorsOnly):
             return redirect(reverse("admin:routing_route_traffic", args=[object_id]))
         answer: HttpResponse = super().changeform_view(request, object_id, form_url, extra_context)
         return answer
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The operators', as it names every candidate that ever was."""
+        if not reach_of(request).everything:
+            return redirect(reverse("admin:routing_route_traffic", args=[object_id]))
+        return super().history_view(request, object_id, extra_context)
 
     @action(description=_("Traffic and canary"), url_path="traffic")
     def traffic(self, request: HttpRequest, object_id: str) -> HttpResponse:
