@@ -15,6 +15,7 @@ from common.clock import now
 from common.errors import Invalid, NotFound, StateConflict
 from registry import history
 from registry.admin.access import author_of, reach_of
+from registry.models import Capability
 from registry.services.audit import Author
 from routing import route_tables
 from routing import traffic as figures
@@ -27,6 +28,7 @@ from routing.templatetags.traffic_words import share_words
 
 PAGE = "admin/routing/route/traffic.html"
 QUESTION = "admin/routing/route/traffic_question.html"
+OFFERED = 200  # agents that may be added, the first by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ def page(pages: Any, request: HttpRequest, object_id: str) -> HttpResponse:
         return _shown(seen)
     if not seen.may_change:
         raise PermissionDenied
-    act = {"ask": _ask, "set": _set, "back": _back}.get(request.POST.get("do", ""))
+    act = {"ask": _ask, "set": _set, "back": _back, "add": _add}.get(request.POST.get("do", ""))
     return act(seen) if act else _again(seen)
 
 
@@ -103,6 +105,7 @@ def _shown(seen: Seen, given: Mapping[int, str] | None = None, errors: Mapping[i
         "highest": HIGHEST,
         "wrong": bool(errors),
         "earlier": _earlier(seen, earlier) if seen.may_change else None,
+        "offers": _offers(seen) if seen.may_change else [],
     }
     return TemplateResponse(seen.request, PAGE, {**seen.context, **context})
 
@@ -180,6 +183,37 @@ def _set(seen: Seen) -> HttpResponse:
         "shares": _in_words(seen, weights),
     })  # fmt: skip
     return _again(seen)
+
+
+def _add(seen: Seen) -> HttpResponse:
+    agent_id, _slash, capability = seen.request.POST.get("add", "").partition("/")
+    if f"{agent_id}/{capability}" not in _offers(seen):
+        messages.error(seen.request, _("Nothing was changed: choose one of your agents that has this capability."))
+        return _again(seen)
+    name = (seen.route.namespace_id, seen.route.ability)
+    try:
+        traffic.add_candidate(*name, agent_id, capability, revision=_revision(seen), author=seen.author)
+    except Stale as stale:
+        return _stale(seen, stale.edits)
+    except (Invalid, NotFound) as error:
+        messages.error(seen.request, error.detail)
+        return _again(seen)
+    messages.success(seen.request, _("%(agent)s is a candidate now, with weight 0: give it a step.") % {
+        "agent": agent_id,
+    })  # fmt: skip
+    return _again(seen)
+
+
+def _offers(seen: Seen) -> list[str]:
+    """One's own agents that could serve the ability and do not yet, each with the capability for it."""
+    ability, reach = seen.route.ability, reach_of(seen.request)
+    names = {ability, ability.rpartition(".")[2], *(one.capability for one in seen.candidates)} - {""}
+    rows = Capability.objects.filter(
+        reach.agents("agent__"), agent__namespace=seen.route.namespace_id, agent__deleted_at=None, name__in=names
+    ).order_by("agent__agent_id", "name")
+    there = {(one.agent_id, one.capability) for one in seen.candidates}
+    pairs = rows.values_list("agent__agent_id", "name")[:OFFERED]
+    return [f"{agent}/{name}" for agent, name in pairs if not there & {(agent, name), (agent, "")}]
 
 
 def _back(seen: Seen) -> HttpResponse:

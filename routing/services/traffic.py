@@ -49,6 +49,16 @@ def set_weights(
         return _put(namespace, document, author)
 
 
+def add_candidate(
+    namespace: str, ability: str, agent_id: str, capability: str, *, revision: int, author: Author
+) -> routes.Put:
+    """Let another agent be a candidate, which gets nothing until it is given a weight. Raises as above."""
+    with transaction.atomic():
+        document = route_tables.written(current(namespace, ability, revision))
+        document["candidates"].append({"agent": agent_id, "capability": capability, "weight": 0})
+        return _put(namespace, document, author)
+
+
 def roll_back(namespace: str, ability: str, *, revision: int, author: Author) -> routes.Put:
     """Bring back the candidates and weights before the last change of them; all else stays. Raises as above, and
     StateConflict where no such change is known."""

@@ -110,6 +110,20 @@ def test_one_click_goes_back_to_the_shares_before_the_last_change_of_them(owner,
     assert weights_of(route) == [("old", 70), ("new", 30)]
 
 
+def test_an_owner_brings_in_an_own_agent_which_gets_nothing_yet(owner, space):
+    route = put(space, old=100)
+    assert "<option>new/classify</option>" in owner.get(address(route)).content.decode()
+    owner.post(address(route), {"do": "add", "revision": "1", "add": "new/classify"})
+    assert weights_of(route) == [("old", 100), ("new", 0)]
+
+
+@pytest.mark.parametrize("name", ["theirs/classify", "old/classify", "new/nothing", "", "/", HOSTILE])
+def test_nobody_brings_in_what_is_not_offered(owner, space, name):
+    route = put(space, old=100)
+    owner.post(address(route), {"do": "add", "revision": "1", "add": name}, follow=True)
+    assert weights_of(route) == [("old", 100)]
+
+
 @pytest.mark.parametrize("do", ["ask", "set", "back"])
 def test_whoever_comes_second_is_told_who_changed_what_and_changes_nothing(owner, space, do):
     route = put(space, old=100, new=0)
@@ -157,8 +171,8 @@ def test_a_route_shared_with_another_team_is_looked_at_without_their_names(owner
     assert "agents of other teams" in text
     assert "theirs" not in text + owner.get("/admin/routing/route/").content.decode()
     assert 'name="weight-0"' not in text
-    for do in ("ask", "set", "back"):
-        given = {"do": do, "revision": "1", "step": "0-5", "weight-0": "1", "weight-1": "0"}
+    for do in ("ask", "set", "back", "add"):
+        given = {"do": do, "add": "new/classify", "revision": "1", "step": "0-5", "weight-0": "1", "weight-1": "0"}
         assert owner.post(address(route), given).status_code == 403
     assert weights_of(route) == [("old", 90), ("theirs", 10)]
 
