@@ -1,6 +1,6 @@
 """A route's traffic page: who gets how much, who is meant to, canary steps with a question first, and the way back."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,17 @@ class Seen:
         return [one.weight for one in self.candidates]
 
     @property
+    def revision(self) -> int:
+        """Of the route that the form was filled in for; 0 where it does not say."""
+        text = self.request.POST.get("revision", "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the form was filled in for the route as it is; the services look once more, under a lock."""
+        return self.revision == self.route.revision
+
+    @property
     def author(self) -> Author:
         who = author_of(self.request)
         return Author(who["actor"], now(), who["ip"])
@@ -64,7 +75,9 @@ def page(pages: Any, request: HttpRequest, object_id: str) -> HttpResponse:
     if not seen.may_change:
         raise PermissionDenied
     act = {"ask": _ask, "set": _set, "back": _back, "add": _add}.get(request.POST.get("do", ""))
-    return act(seen) if act else _again(seen)
+    if act is None:
+        return _again(seen)
+    return act(seen) if seen.is_current else _stale(seen, traffic.since(seen.route, seen.revision))
 
 
 def _seen(pages: Any, request: HttpRequest, object_id: str) -> Seen:
@@ -144,8 +157,6 @@ def _ask(seen: Seen) -> HttpResponse:
     if errors:
         given = {place: seen.request.POST.get(f"weight-{place}", "") for place in range(len(seen.candidates))}
         return _shown(seen, given, errors)
-    if seen.request.POST.get("revision") != str(seen.route.revision):
-        return _stale(seen, traffic.since(seen.route, _revision(seen)))
     if weights == seen.weights:
         messages.info(seen.request, _("These are the weights already; nothing was changed."))
         return _again(seen)
@@ -171,18 +182,9 @@ def _set(seen: Seen) -> HttpResponse:
     weights, errors = _weights(seen)
     if errors:
         return _shown(seen, errors=errors)
-    name = (seen.route.namespace_id, seen.route.ability)
-    try:
-        traffic.set_weights(*name, weights, revision=_revision(seen), author=seen.author)
-    except Stale as stale:
-        return _stale(seen, stale.edits)
-    except (Invalid, NotFound) as error:
-        messages.error(seen.request, error.detail)
-        return _again(seen)
-    messages.success(seen.request, _("Changed: %(shares)s. New tasks follow it within a second.") % {
-        "shares": _in_words(seen, weights),
-    })  # fmt: skip
-    return _again(seen)
+    parts = ", ".join(f"{one['name']} {share_words(one['after'])}" for one in _moves(seen, weights))
+    said = _("Changed: %(shares)s. New tasks follow it within a second.") % {"shares": parts}
+    return _done(seen, said, traffic.set_weights, weights)
 
 
 def _add(seen: Seen) -> HttpResponse:
@@ -190,17 +192,27 @@ def _add(seen: Seen) -> HttpResponse:
     if f"{agent_id}/{capability}" not in _offers(seen):
         messages.error(seen.request, _("Nothing was changed: choose one of your agents that has this capability."))
         return _again(seen)
-    name = (seen.route.namespace_id, seen.route.ability)
+    said = _("%(agent)s is a candidate now, with weight 0: give it a step.") % {"agent": agent_id}
+    return _done(seen, said, traffic.add_candidate, agent_id, capability)
+
+
+def _back(seen: Seen) -> HttpResponse:
+    if _earlier(seen, traffic.before_last_change(seen.route)) is None:
+        raise PermissionDenied
+    return _done(seen, _("The shares are again as they were before the last change."), traffic.roll_back)
+
+
+def _done(seen: Seen, said: str, service: Callable[..., Any], *given: Any) -> HttpResponse:
+    """Lets the service do it and says how that went."""
+    route = seen.route
     try:
-        traffic.add_candidate(*name, agent_id, capability, revision=_revision(seen), author=seen.author)
+        service(route.namespace_id, route.ability, *given, revision=seen.revision, author=seen.author)
     except Stale as stale:
         return _stale(seen, stale.edits)
-    except (Invalid, NotFound) as error:
+    except (Invalid, NotFound, StateConflict) as error:
         messages.error(seen.request, error.detail)
         return _again(seen)
-    messages.success(seen.request, _("%(agent)s is a candidate now, with weight 0: give it a step.") % {
-        "agent": agent_id,
-    })  # fmt: skip
+    messages.success(seen.request, said)
     return _again(seen)
 
 
@@ -216,23 +228,6 @@ def _offers(seen: Seen) -> list[str]:
     return [f"{agent}/{name}" for agent, name in pairs if not there & {(agent, name), (agent, "")}]
 
 
-def _back(seen: Seen) -> HttpResponse:
-    earlier = _earlier(seen, traffic.before_last_change(seen.route))
-    if earlier is None and seen.request.POST.get("revision") == str(seen.route.revision):
-        raise PermissionDenied
-    try:
-        traffic.roll_back(
-            seen.route.namespace_id, seen.route.ability, revision=_revision(seen), author=seen.author
-        )  # fmt: skip
-    except Stale as stale:
-        return _stale(seen, stale.edits)
-    except (Invalid, NotFound, StateConflict) as error:
-        messages.error(seen.request, error.detail)
-        return _again(seen)
-    messages.success(seen.request, _("The shares are again as they were before the last change."))
-    return _again(seen)
-
-
 def _stale(seen: Seen, edits: list[history.Edit]) -> HttpResponse:
     told = " · ".join(history.in_words(one) for one in edits[:3]) or _("it is not known by whom")
     text = _("Nothing was changed, as somebody else has changed this route meanwhile: %(edits)s. "
@@ -243,15 +238,6 @@ def _stale(seen: Seen, edits: list[history.Edit]) -> HttpResponse:
 
 def _again(seen: Seen) -> HttpResponse:
     return redirect(seen.request.path)
-
-
-def _in_words(seen: Seen, weights: list[int | None]) -> str:
-    return ", ".join(f"{one['name']} {share_words(one['after'])}" for one in _moves(seen, weights))
-
-
-def _revision(seen: Seen) -> int:
-    text = seen.request.POST.get("revision", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def _step(seen: Seen) -> tuple[int, int] | None:
@@ -267,7 +253,7 @@ def _weights(seen: Seen) -> tuple[list[int | None], dict[int, str]]:
     weights: list[int | None] = []
     errors: dict[int, str] = {}
     for place in range(len(seen.candidates)):
-        text = seen.request.POST.get(f"weight-{place}", "").strip()
+        text = seen.request.POST.get(f"weight-{place}", "?").strip()  # a field that is missing is not an empty one
         good = text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= HIGHEST
         weights.append(int(text) if good else None)
         if text and not good:

@@ -26,7 +26,9 @@ def addresses(patterns, names=()):
             yield ":".join((*names, one.name))
 
 
-OF_OBJECTS = sorted({name for name in addresses(get_resolver().url_patterns) if name.startswith(("admin:re", "admin:ro", "agent-"))})
+OF_OBJECTS = sorted(
+    {name for name in addresses(get_resolver().url_patterns) if name.startswith(("admin:re", "admin:ro", "agent-"))}
+)
 MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
 LISTS = ["", "?q={w}", "?owner=team-a", "?agent__owner=team-a", "?all=1", "?o=-1", "?namespace={ns}", "?e=1"]
 

@@ -157,7 +157,7 @@ def test_a_wrong_weight_is_named_with_the_remedy_and_what_was_written(owner, spa
     assert weights_of(route) == [("old", 100), ("new", 0)]
 
 
-@pytest.mark.parametrize("given", [{}, {"do": "nonsense"}, {"do": "ask", "step": "9-10"}, {"do": "ask", "step": "x"},
+@pytest.mark.parametrize("given", [{}, {"do": "nonsense"}, {"do": "ask", "step": "9-10"}, {"do": "ask", "step": "x"}, {"do": "set", "revision": "1"},
                                    {"do": "set", "revision": "\x00"}, {"do": "back", "revision": "9" * 50}])  # fmt: skip
 def test_whatever_is_posted_is_answered_and_changes_nothing(owner, space, given):
     route = put(space, old=100, new=0)
