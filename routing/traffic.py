@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connection
 
@@ -89,7 +90,7 @@ class Traffic:
 def of_route(route: Route, candidates: Sequence[Candidate], now: dt.datetime) -> Traffic:
     """One query of bounded cost."""
     start = now - WINDOW
-    values = {
+    values: dict[str, Any] = {
         "namespace": route.namespace_id, "ability": route.ability, "route": route.pk, "start": start, "most": MOST,
         "low": floor_id(start - OLDEST_TASK),
     }  # fmt: skip

@@ -70,7 +70,8 @@ class OperatorsOnly(WithPast):
 
     show_full_result_count = False
     list_per_page = 50
-    list_after_template = change_form_outer_after_template = "admin/help.html"
+    list_after_template = "admin/help_below_list.html"
+    change_form_outer_after_template = "admin/help_below_form.html"
     help: tuple[Any, ...] = ()  # sentences below the list and the form
     guides: tuple[str, ...] = ()  # of docs/, linked below them
     can_add = False

@@ -99,7 +99,7 @@ class RouteAdmin(OperatorsOnly):
         reach = reach_of(request)
         return reach.everything or bool(reach.team)
 
-    def has_view_permission(self, request: HttpRequest, obj: Route | None = None) -> bool:
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         if obj is None or reach_of(request).everything:
             return self.has_module_permission(request)
         return Route.objects.filter(routes_of(reach_of(request)), pk=obj.pk).exists()

@@ -150,10 +150,7 @@ def _earlier(seen: Seen, found: Earlier | None) -> dict[str, Any] | None:
 def _ask(seen: Seen) -> HttpResponse:
     """The question: what would happen. Nothing is changed yet."""
     step = _step(seen)
-    if step is not None:
-        weights, errors = stepped(seen.weights, *step), {}
-    else:
-        weights, errors = _weights(seen)
+    weights, errors = (stepped(seen.weights, *step), None) if step is not None else _weights(seen)
     if errors:
         given = {place: seen.request.POST.get(f"weight-{place}", "") for place in range(len(seen.candidates))}
         return _shown(seen, given, errors)
