@@ -2,17 +2,15 @@
 
 A receiver that named a topic is a Redis stream instead, with the same row, schedule and tries.
 
-Each receiver host has a few places of its own, so that one that hangs holds up nobody else. A callback that finds no
-place in time goes back untried, well before its claim lapses.
+Receivers get their tries in turn (`common.turns`), so that one that hangs holds up nobody else. A callback that finds
+no place in time goes back untried, well before its claim lapses.
 """
 
 import asyncio
 import datetime as dt
 import logging
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
-from urllib.parse import urlsplit
 
 from callbacks import topics
 from callbacks.messages import Due, Tried
@@ -22,19 +20,19 @@ from common.backoff import retry_after
 from common.outbound import Answer, Outbound, OutboundError
 from common.secrets import decrypt
 from common.signing import webhook_headers
+from common.turns import PER_HOST, TRY_S, Turn, Turns, receiver_of
 
 log = logging.getLogger(__name__)
 
-PER_HOST = 20  # deliveries to one host at a time
-OVERALL = 2000  # deliveries under way or waiting for their turn
+WAITING = 2000  # deliveries in line for their turn
 PATIENCE_S = 8.0  # for a turn; with the time limit below it stays under the claim's 30 s
-TOTAL_TIMEOUT_S = 10.0
+TOTAL_TIMEOUT_S = TRY_S
 CONNECT_TIMEOUT_S = 3.0
 KEPT_BYTES = 64 * 1024
 
 SecretsOf = Callable[[str, str], Awaitable[list[str]]]  # namespace, client → their webhook secrets
 Report = Callable[[Tried], Awaitable[object]]
-Postpone = Callable[[Due], Awaitable[object]]
+Postpone = Callable[[tuple[Due, dt.datetime]], Awaitable[object]]  # and when it is due again
 IsStale = Callable[[Due], Awaitable[bool]]
 
 
@@ -54,15 +52,13 @@ class Deliverer:
     ):
         self._is_stale = is_stale
         self._out, self._secrets_of, self._report, self._postpone = out, secrets_of, report, postpone
-        self._per_host = per_host
-        self._turns: dict[str, asyncio.Semaphore] = {}
-        self._users: Counter[str] = Counter()
+        self._turns = Turns(per_host)
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def room(self) -> int:
         """How many more may be submitted."""
-        return max(0, OVERALL - len(self._tasks))
+        return max(0, WAITING - self._turns.waiting)
 
     def submit(self, dues: Iterable[Due]) -> None:
         """Begin to deliver; returns at once."""
@@ -78,38 +74,27 @@ class Deliverer:
 
     async def _deliver(self, due: Due) -> None:
         try:
-            tried = await self._in_turn(due)
-            await (self._postpone(due) if tried is None else self._report(tried))
+            receiver = receiver_of(due.url)
+            turn = await self._turns.take(receiver, PATIENCE_S)
+            tried = await self._in_turn(due, turn) if turn else None
+            if tried is not None:
+                await self._report(tried)
+                return
+            wait = dt.timedelta(seconds=self._turns.again_in_s(receiver))
+            await self._postpone((due, clock.now() + wait))
         except Exception:  # the claim lapses and somebody tries again
             log.exception("a callback's delivery broke off")
 
-    async def _in_turn(self, due: Due) -> Tried | None:
-        """The try, or None if its host had no place for it in time."""
-        host = urlsplit(due.url).netloc
-        turns = self._turns.setdefault(host, asyncio.Semaphore(self._per_host))
-        self._users[host] += 1
+    async def _in_turn(self, due: Due, turn: Turn) -> Tried | None:
+        """The try; None for one that came too late, as the end was told: a claim will find it superseded."""
+        tried = None
         try:
-            if turns.locked():
-                await asyncio.wait_for(turns.acquire(), PATIENCE_S)
-            else:
-                await turns.acquire()
-            try:
-                # Its turn may have come after the end was told; a claim will find it superseded.
-                if due.schedule == PROGRESS and self._is_stale is not None and await self._is_stale(due):
-                    return None
-                return await self.attempt(due)
-            finally:
-                turns.release()
-        except TimeoutError:
-            return None
+            if due.schedule == PROGRESS and self._is_stale is not None and await self._is_stale(due):
+                return None
+            tried = await self.attempt(due)
+            return tried
         finally:
-            self._leave(host)
-
-    def _leave(self, host: str) -> None:
-        """Hosts come and go: the last one out forgets the host."""
-        self._users[host] -= 1
-        if not self._users[host]:
-            del self._users[host], self._turns[host]
+            turn.end(answered=tried is None or tried.status is not None)
 
     async def attempt(self, due: Due) -> Tried:
         """Send it once."""

@@ -48,12 +48,12 @@ ON CONFLICT DO NOTHING RETURNING id, subject_id"""  # noqa: S608 - made of const
 
 _CREATE = creation()
 
-_POSTPONED = {"id": "uuid", "number": "int"}
+_POSTPONED = {"id": "uuid", "number": "int", "at": "timestamptz"}
 _POSTPONE = f"""
 WITH given AS (SELECT * FROM {unnest(_POSTPONED)}), locked AS MATERIALIZED (
   SELECT c.id FROM callbacks_callback c WHERE c.id = ANY(%(id)s::uuid[]) ORDER BY c.id FOR UPDATE
 )
-UPDATE callbacks_callback c SET due_at = %(at)s, attempts = c.attempts - 1, series = c.series - 1
+UPDATE callbacks_callback c SET due_at = g.at, attempts = c.attempts - 1, series = c.series - 1
 FROM given g JOIN locked l ON l.id = g.id
 WHERE c.id = g.id AND c.id = ANY(%(id)s::uuid[]) AND c.state = 'PENDING' AND c.attempts = g.number"""  # noqa: S608 - made of constants
 
@@ -288,8 +288,8 @@ def overdue(now: dt.datetime) -> int:
 
 
 @robust
-def postpone(dues: Sequence[Due], at: dt.datetime) -> None:
-    """Let claims go that were not tried: due again at `at`, with no step of the schedule used up."""
-    rows = [(due.id, due.number) for due in dues]
+def postpone(untried: Sequence[tuple[Due, dt.datetime]]) -> None:
+    """Let claims go that were not tried, each with when it is due again: no step of the schedule is used up."""
+    rows = [(due.id, due.number, at) for due, at in untried]
     with hot_cursor() as cursor:
-        cursor.execute(_POSTPONE, {**arrays(_POSTPONED, rows), "at": at}, prepare=True)
+        cursor.execute(_POSTPONE, arrays(_POSTPONED, rows), prepare=True)

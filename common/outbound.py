@@ -26,6 +26,7 @@ from multidict import CIMultiDict
 
 from common import clock
 from common.addresses import Network, UrlRefused, check_url, is_allowed, parse_url
+from common.names import Names
 
 __all__ = ["Answer", "Outbound", "OutboundError", "UrlRefused", "check_url"]
 
@@ -98,6 +99,7 @@ class Outbound:
             limit=0,
             limit_per_host=per_host,
             ttl_dns_cache=DNS_CACHE_S,
+            resolver=Names(),
             keepalive_timeout=KEEP_ALIVE_S,
             socket_factory=self._socket,
         )

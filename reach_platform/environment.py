@@ -86,6 +86,8 @@ TABLE = (
             "1 KiB to 256 MiB"),
     Setting("REACH_MAX_ANSWER_BYTES", whole(1024, 256 * 1024 * 1024), 4 * 1024 * 1024, "Largest answer of an agent.",
             "1 KiB to 256 MiB"),
+    Setting("REACH_STREAM_IDLE_MS", whole(1000, 86_400_000), 60_000,
+            "Time without a chunk after which an agent's stream is given up (ms).", "1000 to 86400000"),
     Setting("REACH_RESULTS_KEPT", whole(1, 10_000_000), 10_000,
             "Messages that a result stream keeps, about; older ones are dropped.", "1 to 10000000"),
     Setting("REACH_RETENTION_DAYS", whole(1, 3650), 90, "Days that ended tasks are kept.", "1 to 3650"),

@@ -39,7 +39,7 @@ def outgoing(adapter: AdapterView, body: bytes) -> bytes:
     """The request in the agent's own form. Raises NoFit."""
     document = parse(body)
     if adapter.request is not None:
-        return dumps(_mapped(adapter.request, document))
+        return dumps(mapped(adapter.request, document))
     make = _REQUESTS.get(adapter.preset)
     return dumps(make(document)) if make else body
 
@@ -56,8 +56,33 @@ def incoming(adapter: AdapterView, body: bytes) -> bytes:
     except BadAnswer as error:
         raise NoFit(f"it is not usable JSON: {error}") from None
     if adapter.response is not None:
-        return dumps(_mapped(adapter.response, value))
+        return dumps(mapped(adapter.response, value))
     return dumps(read(value)) if read else body
+
+
+def incoming_value(preset: str, value: Any) -> Any:
+    """An answer that this preset reads, in the form of the contract. Raises NoFit."""
+    return _RESPONSES[preset](value)
+
+
+def polled(adapter: AdapterView, body: bytes) -> bytes:
+    """What the agent's status address says, in the form of the contract. Raises NoFit where it is not the result yet.
+
+    By a preset too: an answer that already has the contract's form is taken as it is.
+    """
+    if adapter.response is not None or adapter.preset is None:
+        return incoming(adapter, body)
+    try:
+        value = parse_lenient(body)
+    except BadAnswer:
+        value = None
+    if isinstance(value, dict) and not _is_end(value) and adapter.preset in _UNDER_WAY:
+        value = _UNDER_WAY[adapter.preset](value)
+    return dumps(value) if _is_end(value) else incoming(adapter, body if value is None else dumps(value))
+
+
+def _is_end(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("status") in ("SUCCEEDED", "FAILED")
 
 
 def headers_of(adapter: AdapterView) -> dict[str, str]:
@@ -71,15 +96,16 @@ def _secret(secrets: Mapping[str, str], name: str) -> str:
     return secrets[name]
 
 
-def _mapped(template: Any, value: Any) -> Any:
+def mapped(template: Any, value: Any) -> Any:
+    """What a mapping makes of a value. Raises NoFit."""
     if isinstance(template, str):
         try:
             return _expression(template).search(value)
         except (JMESPathError, TypeError, ValueError) as error:
             raise NoFit(f"the mapping {template!r} does not fit: {error}") from None
     if isinstance(template, dict):
-        return {name: _mapped(inner, value) for name, inner in template.items()}
-    return [_mapped(inner, value) for inner in template] if isinstance(template, list) else template
+        return {name: mapped(inner, value) for name, inner in template.items()}
+    return [mapped(inner, value) for inner in template] if isinstance(template, list) else template
 
 
 @functools.lru_cache(maxsize=4096)
@@ -98,7 +124,7 @@ def _openai_request(document: dict[str, Any]) -> Any:
 
 
 def _openai_response(value: Any) -> Any:
-    text = _mapped("choices[0].message.content", value)
+    text = mapped("choices[0].message.content", value)
     if text is None:
         raise NoFit("it has no choices[0].message.content")
     return {"status": "SUCCEEDED", "data": {"text": text}, "usage": value.get("usage") or {}}
@@ -120,6 +146,28 @@ def _dify_response(value: Any) -> Any:
         usage = (value.get("metadata") or {}).get("usage") if isinstance(value.get("metadata"), dict) else None
         return {"status": "SUCCEEDED", "data": {"answer": value["answer"]}, "usage": usage or {}}
     raise NoFit("it has neither data.status nor answer")
+
+
+def _dify_run(value: dict[str, Any]) -> dict[str, Any]:
+    """The state of a workflow's run, which its own address gives without the answer's envelope."""
+    run = value["data"] if isinstance(value.get("data"), dict) else value
+    if "status" in run and run["status"] not in ("succeeded", "failed", "stopped", "partial-succeeded"):
+        raise NoFit("it is under way")
+    return {"data": run} if "status" in run else value
+
+
+def _openai_run(value: dict[str, Any]) -> dict[str, Any]:
+    if value.get("status") not in ("failed", "cancelled", "incomplete"):
+        return value
+    error = value["error"] if isinstance(value.get("error"), dict) else {}
+    said = {"code": str(error.get("code") or value["status"]), "message": str(error.get("message") or "")}
+    return {"status": "FAILED", "error": said}
+
+
+def _text_run(value: dict[str, Any]) -> dict[str, Any]:
+    if "status" in value:
+        raise NoFit("it tells of a state, and is not the text yet")
+    return value
 
 
 def _langserve_response(value: Any) -> Any:
@@ -152,4 +200,9 @@ _RESPONSES: dict[str | None, Callable[[Any], Any]] = {
     "dify": _dify_response,
     "langserve": _langserve_response,
     "jsonrpc": _jsonrpc_response,
+}
+_UNDER_WAY: dict[str | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "openai-chat": _openai_run,
+    "dify": _dify_run,
+    "text": _text_run,
 }

@@ -9,7 +9,7 @@ from common.json import BadAnswer, parse_lenient
 SSE, NDJSON = "text/event-stream", "application/x-ndjson"
 ENDS = ("SUCCEEDED", "FAILED")
 KEPT_BYTES = 64 * 1024  # of a stream that broke off, for the error's details
-_DONE = b"[DONE]"  # what some services say after their last chunk
+DONE = b"[DONE]"  # what some services say after their last chunk
 
 
 def kind_of(headers: Mapping[str, str]) -> str | None:
@@ -24,26 +24,33 @@ class Chunks:
     def __init__(self, kind: str):
         self._is_sse = kind == SSE
         self._rest = b""
-        self._data: list[bytes] = []
+        self._event, self._data = "", list[bytes]()
 
     def feed(self, part: bytes) -> list[bytes]:
         """The chunks that this part of the stream completes."""
+        return [data for _, data in self.events(part) if data.strip() and data.strip() != DONE]
+
+    def events(self, part: bytes) -> list[tuple[str, bytes]]:
+        """All that this part completes, each with its event's name; also ends that carry no data."""
         *lines, self._rest = (self._rest + part).split(b"\n")
-        found = [chunk for line in lines if (chunk := self._line(line.removesuffix(b"\r"))) is not None]
-        return [chunk for chunk in found if chunk.strip() and chunk.strip() != _DONE]
+        return [found for line in lines if (found := self._line(line.removesuffix(b"\r"))) is not None]
 
     def close(self) -> list[bytes]:
         """What was left when the stream ended without a line end."""
         return self.feed(b"\n\n")
 
-    def _line(self, line: bytes) -> bytes | None:
+    def _line(self, line: bytes) -> tuple[str, bytes] | None:
         if not self._is_sse:
-            return line
+            return "", line
         if not line:
-            data, self._data = self._data, []
-            return b"\n".join(data) if data else None
-        if line.startswith(b"data:"):
-            self._data.append(line[5:].removeprefix(b" "))
+            found = self._event, b"\n".join(self._data)
+            self._event, self._data = "", []
+            return found if any(found) else None
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            self._data.append(value.removeprefix(b" "))
+        elif name == b"event":
+            self._event = value.decode("utf-8", "replace").strip()
         return None
 
 

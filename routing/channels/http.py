@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import datetime as dt
+import itertools
 from collections.abc import Callable, Mapping
 
 from django.conf import settings
@@ -14,6 +15,7 @@ from routing.channels.answers import classify
 from routing.channels.base import Sending, failed
 from routing.channels.chunks import Chunks, is_result, kept, kind_of, value_of
 from routing.channels.envelope import request_body, request_headers, url_of
+from routing.channels.foreign import CutShort, Foreign, translates, whole
 from routing.channels.polling import status_url
 from routing.snapshot.model import AdapterView
 from routing.states import Certainty, TaskError
@@ -41,41 +43,59 @@ class HttpChannel:
         left_s = (sending.dispatch.deadline_at - now).total_seconds()
         if left_s <= 0:
             return failed(TaskError.TIMEOUT, Certainty.NOT_SENT, now, "No time was left to send it.")
-        streamed = Streamed(sending.relay)
+        streamed = Streamed(sending.relay, adapter)
         try:
-            answer = await self._out.request(
-                sending.capability.method,
-                url,
-                headers={**request_headers(sending, url, body, now), **own},
-                body=body,
-                connect_timeout_s=min(CONNECT_TIMEOUT_S, left_s),
-                total_timeout_s=left_s,
-                max_bytes=settings.REACH_MAX_ANSWER_BYTES,
-                watch=streamed.part if sending.relay else None,
-            )
+            async with streamed.silence:
+                answer = await self._out.request(
+                    sending.capability.method,
+                    url,
+                    headers={**request_headers(sending, url, body, now), **own},
+                    body=body,
+                    connect_timeout_s=min(CONNECT_TIMEOUT_S, left_s),
+                    total_timeout_s=left_s,
+                    max_bytes=settings.REACH_MAX_ANSWER_BYTES,
+                    watch=streamed.part if sending.relay else None,
+                )
         except OutboundError as error:
             return streamed.broke_off(unanswered(error, clock.now()))
+        except TimeoutError:
+            silent = f"The agent's stream fell silent for {settings.REACH_STREAM_IDLE_MS} ms."
+            return streamed.broke_off(failed(TaskError.TIMEOUT, Certainty.MAYBE_RAN, clock.now(), silent))
         return await _outcome(answer, sending, url)
 
 
 class Streamed:
-    """What came so far of an answer in chunks; each goes to `relay` at once, but for the result."""
+    """What came so far of an answer in chunks; each goes to `relay` at once, but for the result and what follows it.
+    `silence` ends the call when no chunk comes for too long; what only keeps the connection alive is none."""
 
-    def __init__(self, relay: Callable[[list[bytes]], None] | None):
-        self._relay = relay
-        self._cut: Chunks | None = None
+    def __init__(self, relay: Callable[[list[bytes]], None] | None, adapter: AdapterView | None = None):
+        self._relay, self._adapter = relay, adapter
+        self.silence = asyncio.timeout(None)
+        self._cut: Chunks | Foreign | None = None
         self._chunks: list[bytes] = []
+        self._has_ended = False
 
     def part(self, status: int, headers: Mapping[str, str], part: bytes) -> None:
         if self._cut is None:
             kind = kind_of(headers) if 200 <= status < 300 else None
             if kind is None:
                 return
-            self._cut = Chunks(kind)
+            adapter = self._adapter
+            self._cut = Foreign(adapter, kind) if adapter is not None and translates(adapter) else Chunks(kind)
+            self._heard()
         found = self._cut.feed(part)
+        if found:
+            self._heard()
         self._chunks += found
-        if self._relay is not None:
-            self._relay([chunk for chunk in found if not is_result(value_of(chunk))])
+        if self._relay is not None and not self._has_ended:
+            self._relay(list(itertools.takewhile(self._is_before_the_end, found)))
+
+    def _is_before_the_end(self, chunk: bytes) -> bool:
+        self._has_ended = is_result(value_of(chunk))
+        return not self._has_ended
+
+    def _heard(self) -> None:
+        self.silence.reschedule(asyncio.get_running_loop().time() + settings.REACH_STREAM_IDLE_MS / 1000)
 
     def broke_off(self, outcome: Outcome) -> Outcome:
         """The outcome with the part that came."""
@@ -97,13 +117,17 @@ def _unsendable(error: NoFit | NoSecret, now: dt.datetime) -> Outcome:
 
 def _classified(answer: Answer, sending: Sending, now: dt.datetime) -> Outcome:
     """What the answer means, put into the form of the contract first where the agent speaks another."""
-    adapter, body = sending.agent.adapter, answer.body
-    if adapter is not None and answer.status in (200, 201, 203) and kind_of(answer.headers) is None:
-        try:
-            body = incoming(adapter, body)
-        except NoFit as error:
-            return failed(TaskError.BAD_RESPONSE, Certainty.RAN, now, f"The agent's answer does not fit: {error}")
-    return classify(answer.status, answer.headers, body, sending.capability, now)
+    adapter, kind = sending.agent.adapter, kind_of(answer.headers)
+    if adapter is None or answer.status not in (200, 201, 203) or (kind and not translates(adapter)):
+        return classify(answer.status, answer.headers, answer.body, sending.capability, now)
+    try:
+        body = whole(adapter, kind, answer.body) if kind else incoming(adapter, answer.body)
+    except NoFit as error:
+        details = kept(error.chunks) if isinstance(error, CutShort) and error.chunks else None
+        message = f"The agent's answer does not fit: {error}"
+        return failed(TaskError.BAD_RESPONSE, Certainty.RAN, now, message, details=details)
+    headers = {} if kind else answer.headers
+    return classify(answer.status, headers, body, sending.capability, now)
 
 
 async def _outcome(answer: Answer, sending: Sending, url: str) -> Outcome:

@@ -3,7 +3,7 @@ an attempt was cancelled.
 
 | the status address answers                  | then                                                             |
 |---------------------------------------------|------------------------------------------------------------------|
-| 200, `status` SUCCEEDED or FAILED           | that is the result                                               |
+| 200, `status` SUCCEEDED or FAILED           | that is the result; also where the adapter makes it so           |
 | 200, any other JSON object                  | not yet                                                          |
 | 202, 204, 304, 408, 429, 5xx, no answer     | not yet; Retry-After is honoured                                 |
 | 404, 410                                    | the agent lost it: INTERNAL_ERROR, and it may have run           |
@@ -21,7 +21,7 @@ from common.backoff import retry_after
 from common.json import BadAnswer, parse_lenient
 from common.outbound import Answer, Outbound, OutboundError
 from common.signing import new_nonce, sign
-from routing.channels.adapter import NoFit, incoming
+from routing.channels.adapter import NoFit, polled
 from routing.channels.answers import classify
 from routing.channels.base import failed
 from routing.channels.envelope import signed_parts
@@ -82,8 +82,8 @@ async def signed(out: Outbound, method: str, url: str, body: bytes, signing: Sig
 def of_status(
     answer: Answer, capability: CapabilityView, now: dt.datetime, adapter: AdapterView | None = None
 ) -> Outcome | dt.timedelta:
-    """The attempt's outcome by its status address, or the wait that the agent asks for. Where the adapter has a mapping
-    of its own the answer is read as that makes it; one that does not fit is not the result yet."""
+    """The attempt's outcome by its status address, or the wait that the agent asks for. The answer is read as the
+    adapter makes it; one that does not fit is not the result yet."""
     if answer.status in _LATER or answer.status >= 500:
         return retry_after(answer.headers.getall("Retry-After", []), now) or dt.timedelta(0)
     if answer.status in (404, 410):
@@ -94,7 +94,7 @@ def of_status(
     if value is None:
         message = f"The agent's status address answered {answer.status} without a JSON object."
         return failed(TaskError.BAD_RESPONSE, Certainty.RAN, now, message)
-    if value.get("status") not in _ENDS:
+    if value.get("status") not in _ENDS and not ("jsonrpc" in value and value.get("error")):
         return retry_after(answer.headers.getall("Retry-After", []), now) or dt.timedelta(0)
     return classify(200, {}, body, capability, now)
 
@@ -132,9 +132,9 @@ def of_lookup(
 
 
 def _mapped(adapter: AdapterView | None, body: bytes) -> bytes:
-    """The answer as the adapter's own mapping makes it, where it fits. A preset says nothing of work under way."""
+    """The answer as the adapter makes it, where it fits."""
     try:
-        return body if adapter is None or adapter.response is None else incoming(adapter, body)
+        return body if adapter is None else polled(adapter, body)
     except NoFit:
         return body
 

@@ -24,7 +24,6 @@ from routing.services.receipt import Receipt, received, still_open
 from routing.services.settle import settle
 from routing.trip import Degrade, Dispatch, GiveUp, Outcome, Settled, Settlement, Substitute
 
-POSTPONED = dt.timedelta(seconds=5)
 GONE = "GONE"  # the task is ours no more
 RETRY_BUDGET = "RETRY_BUDGET"  # there were too many retries already
 
@@ -61,7 +60,7 @@ class Batches:
         self.reports: Batcher[Report, None] = Batcher(self._report, executor)
         self.doubts: Batcher[uuid.UUID, Doubt | None] = Batcher(self._doubts, executor)
         self.stale: Batcher[Due, bool] = Batcher(self._stale, executor)
-        self.postpone: Batcher[Due, None] = Batcher(self._postpone, executor)
+        self.postpone: Batcher[tuple[Due, dt.datetime], None] = Batcher(self._postpone, executor)
 
     def stuck_for(self) -> float:
         """Seconds since the longest running batch began; 0 when none runs."""
@@ -144,9 +143,9 @@ class Batches:
         stale = callbacks.stale(dues)
         return self._done([due.id in stale for due in dues])
 
-    def _postpone(self, dues: list[Due]) -> list[None]:
-        callbacks.postpone(dues, clock.now() + POSTPONED)
-        return self._done([None] * len(dues))
+    def _postpone(self, untried: list[tuple[Due, dt.datetime]]) -> list[None]:
+        callbacks.postpone(untried)
+        return self._done([None] * len(untried))
 
     def _done(self, made: list[Made]) -> list[Made]:
         self.progress_at = clock.now()

@@ -29,6 +29,7 @@ RENEW_S = 3.0
 LOOK_S = 1.0
 SWEEP_S = 5.0
 AGAIN_S = 0.5  # after a failure
+CALLBACKS = 500  # claimed at a time
 STUCK_S = 30.0
 STUCK_BATCH_S = 60.0  # a batch repeats for half a minute by itself while the database is away
 
@@ -86,9 +87,12 @@ class Keeper:
         await self._on_thread(self._engine.claim_due)
 
     async def _callbacks(self) -> None:
-        if room := self._deliverer.room:
+        """All that are due: those of receivers that hang are put off at once, and must not hide the others."""
+        while room := min(self._deliverer.room, CALLBACKS):
             due = await self._on_thread(callbacks.claim, clock.now(), room)
             self._deliverer.submit(due)
+            if len(due) < room:
+                return
 
     async def _sweep(self) -> None:
         if not workers.contact.is_steady(time.monotonic()):

@@ -21,10 +21,12 @@ class Relay:
         self._gathered: list[bytes] = []
         self._running: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
+        self.has_begun = False  # whoever follows the task may have seen something
 
     def add(self, chunks: list[bytes]) -> None:
         """Take some; returns at once."""
         self._gathered += chunks
+        self.has_begun |= bool(chunks)
         if self._running is None and self._gathered:
             self._running = asyncio.get_running_loop().create_task(self._run())
 

@@ -220,6 +220,8 @@ class Trips:
         finally:
             await relay.close()
             await reports.close()
+        if outcome is not None and relay.has_begun and outcome.retryable is None:
+            outcome = replace(outcome, retryable=False)  # nobody is shown the same text twice
         if outcome is not None and not outcome.is_unread:
             self._observe(sending, outcome, (time.perf_counter() - began) * 1000)
         return outcome

@@ -56,6 +56,29 @@ def test_a_leased_callback_is_nobody_elses_until_the_lease_lapses() -> None:
     assert (again.id, again.number, again.series) == (due.id, 2, 2)
 
 
+def test_two_processes_that_look_at_once_share_what_is_due() -> None:
+    with hot_cursor() as cursor:
+        subjects = [uuid7() for _ in range(60)]
+        new = [
+            NewCallback(sibling(s), s, "n", "shop", "https://a.example", None, "", b"{}", "standard", clock.now())
+            for s in subjects
+        ]
+        services.create(cursor, new, leased=False, now=clock.now())
+    barrier = threading.Barrier(2)
+
+    def look(_: int) -> list[uuid.UUID]:
+        barrier.wait()
+        try:
+            return [due.id for due in services.claim(clock.now(), 100)]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(look, range(2))
+    assert not set(first) & set(second)
+    assert {*first, *second, *(due.id for due in services.claim(clock.now(), 100))} == {one.id for one in new}
+
+
 def test_a_delivery_ends_it() -> None:
     due = made()
     assert services.finish([tried(due, status=200, error=None)], clock.now()) == {due.id: "DELIVERED"}

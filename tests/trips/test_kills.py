@@ -4,11 +4,14 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 import pytest
+import redis
 import requests
 
+from reach_platform.embedded.place import Place
 from tests.trips.world import until
 
 pytestmark = pytest.mark.chaos
@@ -36,6 +39,27 @@ def test_a_redis_that_comes_back_empty_under_load_loses_nothing(world):
     ids += world.submit_many(20)
     world.all_told(ids)
     world.called_once(ids)
+
+
+@pytest.mark.slow
+def test_three_restarts_of_redis_and_cut_connections_leave_workers_and_beat_at_work(world):
+    for _ in range(3):
+        for server in world.platform.processes("redis-server"):
+            server.kill()
+        time.sleep(1)
+    world.platform.wait_ready()
+    redis.Redis.from_url(Place.of(Path(world.platform.home.name)).redis_url).client_kill_filter(_type="normal")
+    ids = world.submit_many(10)
+    world.all_told(ids)
+    world.called_once(ids)
+    before = last_probe(world)
+    until(lambda: last_probe(world) > before, 60, "another probe, which beat asks for")
+
+
+def last_probe(world):
+    """When the agent's instance was last looked at; empty before the first time."""
+    found = world.platform.operator("GET", f"/v1/agents/echo/health?namespace={world.namespace}")
+    return max((probe["at"] for one in found["instances"] for probe in one["probes"]), default="")
 
 
 def test_a_paused_redis_delays_no_post_and_nothing_runs_twice(world):

@@ -132,6 +132,46 @@ def test_what_a_preset_does_not_fit_is_not_the_result_yet() -> None:
     assert polling.of_status(answer(200, b'{"status": "queued"}'), ECHO, NOW, adapter) == dt.timedelta(0)
 
 
+@pytest.mark.parametrize(
+    ("preset", "under_way", "done", "data"),
+    [
+        ("openai-chat", b'{"status": "in_progress"}', b'{"choices": [{"message": {"content": "hi"}}]}', b'{"text":"hi"}'),
+        ("dify", b'{"id": "7", "status": "running", "outputs": null}',
+         b'{"id": "7", "status": "succeeded", "outputs": {"y": 1}}', b'{"y":1}'),
+        ("dify", b'{"data": {"status": "running"}}', b'{"data": {"status": "succeeded", "outputs": {"y": 1}}}', b'{"y":1}'),
+        ("langserve", b'{"status": "pending"}', b'{"output": 5}', b"5"),
+        ("jsonrpc", b'{"jsonrpc": "2.0", "id": 1}', b'{"jsonrpc": "2.0", "id": 1, "result": 5}', b"5"),
+        ("text", b'{"status": "busy"}', b"All is well.", b'{"text":"All is well."}'),
+    ],
+)  # fmt: skip
+def test_a_status_address_is_read_through_the_preset(preset: str, under_way: bytes, done: bytes, data: bytes) -> None:
+    adapter = AdapterView(preset=preset)
+    assert polling.of_status(answer(200, under_way), ECHO, NOW, adapter) == dt.timedelta(0)
+    found = polling.of_status(answer(200, done), ECHO, NOW, adapter)
+    assert isinstance(found, Outcome)
+    assert (found.kind, found.data) == ("SUCCEEDED", data)
+    own = polling.of_status(answer(200, b'{"status": "SUCCEEDED", "data": 7}'), ECHO, NOW, adapter)
+    assert isinstance(own, Outcome)
+    assert own.data == b"7"
+
+
+@pytest.mark.parametrize(
+    ("preset", "body", "code", "agents"),
+    [
+        ("openai-chat", b'{"status": "cancelled"}', "AGENT_FAILED", "cancelled"),
+        ("openai-chat", b'{"status": "failed", "error": {"code": "full", "message": "m"}}', "AGENT_FAILED", "full"),
+        ("dify", b'{"status": "failed", "error": "no node"}', "AGENT_FAILED", "failed"),
+        ("jsonrpc", b'{"jsonrpc": "2.0", "id": 1, "error": {"code": -32001}}', "INTERNAL_ERROR", "-32001"),
+    ],
+)
+def test_a_failure_at_the_status_address_is_read_through_the_preset(
+    preset: str, body: bytes, code: str, agents: str
+) -> None:
+    found = polling.of_status(answer(200, body), ECHO, NOW, AdapterView(preset=preset))
+    assert isinstance(found, Outcome)
+    assert (found.kind, found.code, (found.details or {})["agentCode"]) == ("FAILED", code, agents)
+
+
 def test_a_lookup_without_a_word_of_its_own_is_read_through_the_mapping() -> None:
     adapter = AdapterView(response={"processed": "known", "status": "'SUCCEEDED'", "data": "out"})
     found = polling.of_lookup(answer(200, b'{"known": true, "out": 5}'), ECHO, NOW, adapter)

@@ -1,5 +1,7 @@
 """An agent that speaks something else, called through its adapter."""
 
+import json
+
 from aiohttp import web
 from django.db import transaction
 
@@ -7,6 +9,8 @@ from common.json import parse
 from common.secrets import encrypt
 from registry.models import Agent, AgentSecret
 from registry.services.changes import touch
+from tests.routing.engine.local import wait_until
+from tests.routing.services.world import rows, task
 
 
 def adapt(town, *, secret=None, **adapter):
@@ -46,3 +50,60 @@ def test_without_its_secret_nothing_is_sent(engine, town):
     [row] = town.ended(town.submit())
     assert (row["error_code"], town.agent.received) == ("REJECTED", [])
     assert "secret key" in row["error_message"]
+
+
+def streaming(*values, end=b"data: [DONE]\n\n"):
+    """Answers with these as server-sent events."""
+    body = b"".join(b"data: %s\n\n" % json.dumps(value).encode() for value in values) + end
+
+    async def answer(_):
+        return web.Response(body=body, headers={"Content-Type": "text/event-stream"})
+
+    return answer
+
+
+def relayed(task_id):
+    found = rows("SELECT detail FROM routing_event WHERE task_id = %s AND event = 'CHUNK' ORDER BY seq", task_id)
+    return [chunk for row in found for chunk in parse(row["detail"].encode())["chunks"]]
+
+
+def test_a_stream_is_relayed_in_the_form_of_the_contract_and_its_result_is_what_was_streamed(engine, town):
+    pieces = [{"choices": [{"delta": {"content": text}}]} for text in ("Hel", "lo")]
+    town.agent.answer = streaming(*pieces)
+    adapt(town, preset="openai-chat")
+    [row] = town.ended(town.submit())
+    assert relayed(row["id"]) == [{"text": "Hel"}, {"text": "lo"}]
+    assert parse(bytes(row["result"]))["data"] == {"text": "Hello"}
+
+
+def test_a_stream_in_its_own_form_that_ends_too_soon_is_a_failure_that_keeps_its_part(engine, town):
+    town.agent.answer = streaming({"out": "a"}, {"out": "b"})
+    adapt(town, response={"status": "state", "data": "out"})
+    [row] = town.ended(town.submit())
+    assert (row["state"], row["error_code"]) == ("FAILED", "BAD_RESPONSE")
+    assert [part["data"] for part in parse(row["error_details"].encode())["partial"]] == ["a", "b"]
+
+
+def test_a_workflow_is_asked_for_through_its_preset(engine, town):
+    states = [{"status": "running"}, {"status": "succeeded", "outputs": {"y": 4}}]
+
+    async def answer(received):
+        if received.path == "/runs/7":
+            return web.json_response(states.pop(0) if len(states) > 1 else states[0])
+        return web.json_response({}, status=202, headers={"Location": "/runs/7"})
+
+    town.agent.answer = answer
+    adapt(town, preset="dify")
+    task_id = town.submit()
+    wait_until(lambda: task(task_id)["state"] == "RUNNING")
+    for asked in (2, 3):
+        rows("UPDATE routing_task SET due_at = now() WHERE id = %s RETURNING id", task_id)
+        town.agent.wait_for(asked)
+        wait_until(lambda: task(task_id)["outcome"] or _is_later(task_id))
+    [row] = town.ended(task_id)
+    assert parse(bytes(row["result"]))["data"] == {"y": 4}
+
+
+def _is_later(task_id):
+    """Asked, and to be asked again: the wait is shorter than a claim's."""
+    return rows("SELECT due_at < now() + interval '20 s' AS found FROM routing_task WHERE id = %s", task_id)[0]["found"]

@@ -74,6 +74,30 @@ def test_attempts_are_counted_and_end(engine, town):
     assert (row["state"], row["error_code"], len(town.agent.received)) == ("FAILED", "INTERNAL_ERROR", 2)
 
 
+def test_attempts_over_two_instances_are_as_many_as_allowed_and_each_is_on_record(engine, town):
+    town.agent.answer = answers(ok(b"{}", 503))
+    other = town.serve(answers(ok(b"{}", 503)))
+    town.add_agent("second", other.url)
+    task_id = town.submit(retry={"backoffMs": 10, "maxAttempts": 3})
+    engine.claim([task_id])
+    town.ended(task_id)
+    received = [*town.agent.received, *other.received]
+    assert len(received) == 3
+    assert len({told.headers["Idempotency-Key"] for told in received}) == 1
+    told = journey(task_id, clock.now())["attempts"]
+    assert [(one["attempt"], one["code"]) for one in told] == [(n, "SERVICE_UNAVAILABLE") for n in (1, 2, 3)]
+
+
+def test_an_agent_that_redirects_is_told_the_remedy_and_nothing_goes_elsewhere(engine, town):
+    other = town.serve()
+    town.agent.answer = answers(ok(b"", 307, {"Location": f"{other.url}/"}))
+    task_id = town.submit()
+    engine.claim([task_id])
+    [row] = town.ended(task_id)
+    assert (row["error_code"], other.received) == ("BAD_RESPONSE", [])
+    assert "must be the final one" in row["error_message"]
+
+
 def test_retry_after_is_waited_for(engine, town):
     town.agent.answer = answers(ok(b"{}", 429, {"Retry-After": "2"}), ok())
     task_id = town.submit(retry={"backoffMs": 1})

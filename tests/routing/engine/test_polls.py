@@ -1,5 +1,6 @@
 """A 202 with a status address: asked until it is done, held by nobody in between."""
 
+import asyncio
 import datetime as dt
 
 import pytest
@@ -7,6 +8,7 @@ from aiohttp import web
 
 from common import clock
 from common.json import parse
+from routing.channels import polling
 from routing.services import polls
 from tests.routing.engine.local import wait_until
 from tests.routing.services.world import rows, task
@@ -87,3 +89,25 @@ def test_an_agent_that_lost_it_is_given_it_again(engine, town):
     due_now(task_id)
     [row] = town.ended(task_id)
     assert (row["state"], row["attempts"]) == ("SUCCEEDED", 2)
+
+
+def test_an_instance_whose_status_addresses_hang_delays_no_other(engine, town, monkeypatch):
+    monkeypatch.setattr(polling, "TOTAL_TIMEOUT_S", 600.0)
+
+    async def hangs(received):
+        if received.path != "/":
+            await asyncio.sleep(600)
+        return web.json_response({"statusUrl": f"/jobs/{len(town.agent.received)}"}, status=202)
+
+    town.agent.answer = hangs
+    stuck = [town.submit() for _ in range(40)]
+    wait_until(lambda: all(task(one)["state"] == "RUNNING" for one in stuck))
+    rows("UPDATE routing_task SET due_at = now() WHERE id = ANY(%s) RETURNING id", stuck)
+    town.agent.wait_for(len(stuck) + 1)
+    other = town.serve(job({"status": "SUCCEEDED", "data": {"y": 5}}))
+    town.remove(town.instance())
+    town.add_agent("second", other.url)
+    task_id = town.submit()
+    due_now(task_id)
+    [row] = town.ended(task_id)
+    assert (row["state"], town.events(stuck[0])[-1]) == ("SUCCEEDED", "RUNNING")

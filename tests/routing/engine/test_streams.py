@@ -95,6 +95,54 @@ def test_a_stream_that_falls_silent_times_out_and_keeps_the_part(engine, town):
     assert parse(row["error_details"].encode())["partial"] == [{"t": 1}]
 
 
+def test_a_stream_that_only_keeps_its_connection_alive_is_given_up_and_not_shown_twice(engine, town, settings):
+    settings.REACH_STREAM_IDLE_MS = 500
+
+    async def alive():
+        yield b'data: {"t":1}\n\n'
+        while True:
+            await asyncio.sleep(0.02)
+            yield b": still here\n\n"
+
+    async def answer(_):
+        return web.Response(body=alive(), headers={"Content-Type": SSE})
+
+    town.agent.answer = answer
+    [row] = town.ended(town.submit(timeoutMs=600_000, retry={"backoffMs": 0}))
+    assert (row["state"], row["error_code"], row["attempts"]) == ("TIMEOUT", "TIMEOUT", 1)
+    assert chunks_of(row["id"]) == [{"t": 1}]
+    assert parse(row["error_details"].encode())["partial"] == [{"t": 1}]
+
+
+def test_a_stream_that_breaks_before_its_first_chunk_is_tried_again(engine, town):
+    town.agent.answer = stream(b": wait\n\n", kind=SSE, then=lambda: asyncio.sleep(600))
+    task_id = town.submit(timeoutMs=1000, retry={"maxAttempts": 2, "backoffMs": 0})
+    [row] = town.ended(task_id)
+    assert (row["state"], row["attempts"]) == ("TIMEOUT", 2)
+
+
+def test_an_agent_that_says_retryable_after_its_chunks_is_obeyed(engine, town):
+    again = b'{"status":"FAILED","error":{"code":"X","message":"busy","retryable":true}}\n'
+    town.agent.answer = stream(b'{"t":1}\n', again)
+    [row] = town.ended(town.submit(retry={"maxAttempts": 2, "backoffMs": 0}))
+    assert (row["state"], row["attempts"]) == ("FAILED", 2)
+
+
+@pytest.mark.parametrize(
+    ("parts", "shown"),
+    [
+        ([b'{"t":1}\n{"status":"SUCCEEDED","data":5}\n', b'{"t":2}\n'], [{"t": 1}]),
+        ([b'{"t":"' + b"x" * 2**20 + b'"}\r\n', b'{"status":"SUCCEEDED","data":5}\r\n'], [{"t": "x" * 2**20}]),
+        (["é\n".encode()[:1], "é\n".encode()[1:], b'{"status":"SUCCEEDED","data":5}'], ["é"]),
+    ],
+)
+def test_streams_of_odd_forms_come_to_their_result(engine, town, parts, shown):
+    town.agent.answer = stream(*parts)
+    [row] = town.ended(town.submit())
+    assert (row["state"], parse(bytes(row["result"]))["data"]) == ("SUCCEEDED", 5)
+    assert chunks_of(row["id"]) == shown
+
+
 def test_who_follows_the_task_gets_them_as_chunk_and_the_journey_leaves_them_out(engine, town):
     town.agent.answer = stream(b'{"t":1}\n{"status":"SUCCEEDED","data":1}\n')
     task_id = town.submit()
