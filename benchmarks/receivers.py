@@ -159,7 +159,7 @@ def prepared(setup: Setup, agent: Peer) -> str:
     """Set up the namespace; returns the client's key."""
     space = f"told-{secrets.token_hex(4)}"
     setup.call("POST", "/v1/namespaces", {"name": space})
-    spec = {**MANIFEST["spec"], "endpoints": {"invoke": agent.url, "health": agent.url}}
+    spec = {**dict[str, Any](MANIFEST["spec"]), "endpoints": {"invoke": agent.url, "health": agent.url}}
     setup.call("PUT", f"/v1/agents/{AGENT}?namespace={space}", {**MANIFEST, "spec": spec})
     return str(setup.call("POST", "/v1/clients", client(space))["key"])
 

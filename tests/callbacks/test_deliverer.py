@@ -55,10 +55,13 @@ def deliver(*dues, per_host=20, stale=(), until=None):
         async with asyncio.timeout(60):
             while not (until(tried) if until else len(tried) + len(postponed) == len(dues)):
                 await asyncio.sleep(0.005)
+        found = dict(tried), [*postponed]
+        for left in deliverer._tasks:
+            left.cancel()
         await out.close()
+        return found
 
-    asyncio.run(main())
-    return tried, postponed
+    return asyncio.run(main())
 
 
 def try_once(server, **given):
