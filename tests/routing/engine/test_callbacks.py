@@ -136,14 +136,21 @@ def test_a_dead_callback_can_be_told_again_by_hand_as_the_same_message(engine, t
 @pytest.mark.parametrize("shared", ["nothing", "a host"])
 def test_receivers_that_hang_delay_no_callback_of_one_that_is_well(engine, town, hanging, shared):
     urls = hanging.hosts(200) if shared == "nothing" else [hanging.url(path=f"/{number}") for number in range(200)]
-    stuck = [town.submit(callback=to(url)) for url in urls]
-    town.ended(*stuck)
+    stuck = put(town, *urls)
     wait_until(lambda: len(hanging.accepted) >= len(stuck))
     receiver = town.serve()
-    told = [town.submit(callback=to(f"{receiver.url}/cb")) for _ in range(30)]
-    wait_until(lambda: Callback.objects.filter(subject_id__in=told, state="DELIVERED").count() == len(told))
-    pending = Callback.objects.filter(subject_id__in=stuck, state="PENDING", attempts=1)
-    assert (pending.count(), Delivery.objects.filter(callback_id__in=pending.values("id")).count()) == (200, 0)
+    told = put(town, *[receiver.url] * 30)
+    wait_until(lambda: Callback.objects.filter(id__in=told, state="DELIVERED").count() == len(told))
+    assert Callback.objects.filter(id__in=stuck, state="PENDING", attempts=1).count() == len(stuck)
+    assert not Delivery.objects.filter(callback_id__in=stuck)
+
+
+def put(town, *urls, ago_s=0):
+    """Callbacks that are due since then; their ids."""
+    new = [waiting_callback(town, url) for url in urls]
+    with hot_cursor() as cursor:
+        callbacks.create(cursor, new, leased=False, now=clock.now() - dt.timedelta(seconds=ago_s))
+    return [one.id for one in new]
 
 
 def waiting_callback(town, url):
@@ -155,18 +162,17 @@ def waiting_callback(town, url):
 
 def test_a_flood_for_one_that_hangs_does_not_hide_the_callback_of_one_that_is_well(engine, town, hanging, monkeypatch):
     monkeypatch.setattr(keeper, "CALLBACKS", 20)
-    receiver, stuck = town.serve(), [waiting_callback(town, hanging.url()) for _ in range(300)]
-    with hot_cursor() as cursor:
-        callbacks.create(cursor, stuck, leased=False, now=clock.now() - dt.timedelta(hours=1))
-        callbacks.create(cursor, [waiting_callback(town, receiver.url)], leased=False, now=clock.now())
+    receiver = town.serve()
+    stuck = put(town, *[hanging.url()] * 300, ago_s=3600)
+    put(town, receiver.url)
     receiver.wait_for(1)
     wait_until(lambda: _put_off(stuck) >= 250)
     assert len(hanging.accepted) <= 21
 
 
-def _put_off(new):
+def _put_off(ids):
     """How many were not tried and come again later."""
-    rows = Callback.objects.filter(id__in=[one.id for one in new], state="PENDING", attempts=0)
+    rows = Callback.objects.filter(id__in=ids, state="PENDING", attempts=0)
     return rows.filter(due_at__gt=clock.now()).count()
 
 
