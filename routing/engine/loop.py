@@ -32,6 +32,9 @@ from routing.engine.leases import Leases
 from routing.engine.lookups import Lookups
 from routing.engine.observing import Observer
 from routing.engine.poller import Poller
+from routing.engine.postponing import Postponer
+from routing.engine.preparing import Preparer
+from routing.engine.records import Records
 from routing.engine.secrets import SecretsCache
 from routing.engine.slot_keeper import SlotKeeper
 from routing.engine.slots import Slots
@@ -190,7 +193,7 @@ class Engine:
         that the sweep ends it."""
         try:
             if strikes and is_hopeless(task.strikes + strikes, task.max_attempts):
-                await self._trips.give_up(task, task.strikes + strikes)
+                await self._postponer.give_up(task, task.strikes + strikes)
                 return
             detail = {"reason": BROKE_OFF, "strikes": strikes} if strikes else None
             await self._batches.put_back.do((task.task_id, clock.now() + BROKEN_WAIT, detail))
@@ -230,10 +233,12 @@ class Engine:
         channels = {name: make(out) for name, make in REGISTRY.items()}
         observer = Observer(executor)
         lookups = Lookups(out, self._batches.doubts.do)
-        deliver = self.deliverer.submit
         cancels = Cancels(out, executor)
+        records = Records(self.boot_id, self._batches, self.deliverer.submit)
+        self._postponer = Postponer(records, self._look_at)
+        preparer = Preparer(self._batches, self._slots, lookups, records, self._postponer)
         self._trips = Trips(
-            self.boot_id, self._batches, self._slots, channels, lookups, deliver, self._look_at, observer.note, cancels
+            preparer, records, self._batches, self._slots, channels, lookups, cancels, self._look_at, observer.note
         )
         await self._loop.run_in_executor(executor, breaker.view().started)
         poller = Poller(out, executor, self.deliverer.submit)

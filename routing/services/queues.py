@@ -25,6 +25,7 @@ RELAXED_S = 0.25
 LEAST_S = 0.01
 SPARE = 1.3  # of what runs add up to: for the moments between two runs, and for breakers that open meanwhile
 COST_SHARE, OLDEST_S = 10, 1.0  # reading takes at most a tenth of the time, unless the figures would be too old
+AGAIN_S = 1.0  # told on top: who came back just when the wait fits would often find that it has grown a little
 HORIZON = dt.timedelta(seconds=60)  # what is put off for longer waits for its time, not for the ability
 UNDER_WAY_S = 5.0  # a request that has not become a task by then never will
 
@@ -187,7 +188,7 @@ def _too_late(one: Entry, figures: Figures, now: dt.datetime) -> Refusal | None:
     count = behind(_ahead_in_turn(one, figures, now), figures.running, one.capacity)
     wait = SPARE * waits_s(count, one.capacity, mean_s)
     over = wait + SPARE * mean_s - one.budget_s
-    return Refusal(WAIT, min(over, wait)) if count and over > 0 else None
+    return Refusal(WAIT, min(over, wait) + AGAIN_S) if count and over > 0 else None
 
 
 def _room_in_s(one: Entry, figures: Figures, places: int) -> float:

@@ -22,8 +22,8 @@ ONCE = {"maxAttempts": 1}
 @pytest.fixture(autouse=True)
 def _quick_looks(monkeypatch):
     """A task that waits for a breaker is looked at again soon."""
-    monkeypatch.setattr("routing.engine.trip.LOOK_AGAIN_S", 0.1)
-    monkeypatch.setattr("routing.engine.trip.LONGEST_LOOK_S", 0.2)
+    monkeypatch.setattr("routing.engine.postponing.LOOK_AGAIN_S", 0.1)
+    monkeypatch.setattr("routing.engine.postponing.LONGEST_LOOK_S", 0.2)
 
 
 def route(town, open_ms=600, retry=None, **breaker_figures):

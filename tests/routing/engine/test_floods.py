@@ -4,7 +4,7 @@ import asyncio
 
 from aiohttp import web
 
-from routing.engine import trip
+from routing.engine import preparing
 from tests.routing.engine.local import Received, wait_until
 from tests.routing.services.world import rows
 
@@ -24,7 +24,7 @@ def sent_order(town):
 
 
 def test_who_comes_late_to_a_busy_instance_does_not_wait_for_the_flood(engine, town, monkeypatch):
-    monkeypatch.setattr(trip, "SLOT_WAIT_S", 30.0)  # nobody leaves the line for being slow
+    monkeypatch.setattr(preparing, "SLOT_WAIT_S", 30.0)  # nobody leaves the line for being slow
     gate = asyncio.Event()
 
     async def hold(_: Received) -> web.Response:

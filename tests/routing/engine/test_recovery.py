@@ -65,7 +65,7 @@ def test_an_outcome_that_breaks_its_handler_ends_the_attempt(engine, town, monke
 
 
 def test_a_task_whose_preparation_breaks_each_time_is_given_up(engine, town, monkeypatch):
-    monkeypatch.setattr("routing.engine.trip.choose", lambda *_: 1 / 0)
+    monkeypatch.setattr("routing.engine.preparing.choose", lambda *_: 1 / 0)
     monkeypatch.setattr("routing.engine.loop.BROKEN_WAIT", dt.timedelta(0))
     task_id = town.submit(retry={"maxAttempts": 1})
     engine.claim([task_id])

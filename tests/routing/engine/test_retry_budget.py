@@ -10,7 +10,7 @@ from tests.routing.engine.test_engine import answers, ok
 def test_a_retry_over_the_budget_waits_and_is_made_in_the_end(engine, town, monkeypatch):
     monkeypatch.setattr(budget, "LEAST", 2.0)
     route(town, consecutive=1000, minVolume=1000)
-    monkeypatch.setattr("routing.engine.trip.LOOK_AGAIN_S", 0.2)
+    monkeypatch.setattr("routing.engine.postponing.LOOK_AGAIN_S", 0.2)
     town.agent.answer = answers(*[ok(b"{}", 503)] * 8, ok())
     tasks = [submit(engine, town, retry={"backoffMs": 1}) for _ in range(8)]
     ended = town.ended(*tasks, seconds=60)

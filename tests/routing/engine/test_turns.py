@@ -10,7 +10,7 @@ from django.db import transaction
 
 from registry.models import Capability
 from registry.services.changes import touch
-from routing.engine import trip
+from routing.engine import preparing
 from tests.routing.engine.local import Received, wait_until
 from tests.routing.services.world import rows
 
@@ -34,8 +34,8 @@ def line(engine, town):
 
 
 def test_whoever_has_waited_longest_is_first_also_after_a_stay_in_the_database(engine, town, gate, monkeypatch):
-    monkeypatch.setattr(trip, "SLOT_WAIT_S", 0.2)
-    monkeypatch.setattr(trip, "LINE_S", 300.0)
+    monkeypatch.setattr(preparing, "SLOT_WAIT_S", 0.2)
+    monkeypatch.setattr(preparing, "LINE_S", 300.0)
     town.change(town.instance(), max_concurrency=1)
     engine.claim([town.submit()])
     town.agent.wait_for(1)
