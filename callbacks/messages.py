@@ -19,6 +19,7 @@ class NewCallback:
     body: bytes
     schedule: str
     created_at: dt.datetime
+    follows: bool = False  # told in addition to, and after, what was told before of the same subject
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ class Callback(models.Model):
     traceparent = models.CharField(max_length=55, blank=True)
     body = models.BinaryField()  # the same bytes for every delivery
     schedule = models.CharField(_("schedule"), max_length=16, default="standard")
+    follows = models.BooleanField(default=False, db_default=False)  # told after the one before, and besides it
     state = models.CharField(_("state"), max_length=16, choices=CallbackState, default=CallbackState.PENDING)
     attempts = models.SmallIntegerField(_("deliveries tried"), default=0)
     series = models.SmallIntegerField(default=0)  # tries of the present schedule run; a redelivery by hand starts anew

@@ -5,7 +5,8 @@ lapses by itself. Whoever settles a try names it by its number, so a late or dou
 
 Of one subject only the newest message is told: an older one that comes due after a newer one was made is superseded
 instead of sent, and is never begun anew, so that a receiver's picture does not go back in time. What is told on the way
-(schedule `progress`) never takes the place of an end.
+(schedule `progress`) never takes the place of an end; what is told in addition (`follows`) takes nothing's place, and
+waits until what came before it has ended.
 """
 
 import datetime as dt
@@ -25,11 +26,13 @@ from common.errors import NotFound, StateConflict
 from common.ids import floor_id
 
 LEASE = dt.timedelta(seconds=30)  # beyond the 10 s that a delivery may take and the wait for the receiver's turn
+FOLLOW = dt.timedelta(seconds=5)  # what follows looks so often whether what came before it has ended
 _ERROR_LIMIT = 500
 
 _NEW = {
     "id": "uuid", "subject_id": "uuid", "namespace": "text", "client": "text", "url": "text", "auth_token": "bytea",
     "traceparent": "text", "body": "bytea", "schedule": "text", "due_at": "timestamptz", "created_at": "timestamptz",
+    "follows": "bool",
 }  # fmt: skip
 _GIVEN = {f"new_{name}": kind for name, kind in _NEW.items()}  # apart from the parameters of a surrounding statement
 
@@ -60,20 +63,24 @@ WHERE c.id = g.id AND c.id = ANY(%(id)s::uuid[]) AND c.state = 'PENDING' AND c.a
 _DUE_FIELDS = "id, subject_id, namespace, client, url, auth_token, traceparent, body, schedule, attempts, series"
 _HAS_NEWER = """EXISTS (SELECT FROM callbacks_callback n
   WHERE n.subject_id = c.subject_id AND n.created_at > c.created_at
-    AND (c.schedule = 'progress' OR n.schedule <> 'progress'))"""
+    AND NOT n.follows AND (c.schedule = 'progress' OR n.schedule <> 'progress'))"""
+_HAS_OLDER = """EXISTS (SELECT FROM callbacks_callback o WHERE o.subject_id = c.subject_id
+  AND o.created_at < c.created_at AND o.state = 'PENDING' AND o.schedule <> 'progress')"""
 _CLAIM = f"""
 WITH due AS MATERIALIZED (
   SELECT id FROM callbacks_callback WHERE state = 'PENDING' AND due_at <= %(now)s
   ORDER BY due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ), judged AS MATERIALIZED (
-  SELECT c.id, {_HAS_NEWER} AS old FROM callbacks_callback c WHERE c.id = ANY (ARRAY(SELECT id FROM due))
+  SELECT id, old, NOT old AND follows AND has_older AS waits FROM (
+    SELECT c.id, c.follows, {_HAS_NEWER} AS old, {_HAS_OLDER} AS has_older
+    FROM callbacks_callback c WHERE c.id = ANY (ARRAY(SELECT id FROM due))) c
 )
 UPDATE callbacks_callback c SET state = CASE WHEN j.old THEN 'SUPERSEDED' ELSE c.state END,
-  due_at = CASE WHEN j.old THEN NULL ELSE %(until)s::timestamptz END,
+  due_at = CASE WHEN j.old THEN NULL WHEN j.waits THEN %(again)s ELSE %(until)s::timestamptz END,
   ended_at = CASE WHEN j.old THEN %(now)s::timestamptz END,
-  attempts = c.attempts + (NOT j.old)::int, series = c.series + (NOT j.old)::int
+  attempts = c.attempts + (NOT (j.old OR j.waits))::int, series = c.series + (NOT (j.old OR j.waits))::int
 FROM judged j WHERE c.id = j.id AND c.id = ANY (ARRAY(SELECT id FROM due))
-RETURNING c.state, {", ".join("c." + name for name in _DUE_FIELDS.split(", "))}"""  # noqa: S608 - made of constants
+RETURNING NOT (j.old OR j.waits), {", ".join("c." + name for name in _DUE_FIELDS.split(", "))}"""  # noqa: S608 - made of constants
 
 _TRIED = {
     "id": "uuid", "number": "int", "at": "timestamptz", "status": "int", "error": "text", "took_ms": "int",
@@ -112,7 +119,7 @@ def creation_values(new: Sequence[NewCallback], *, leased: bool, now: dt.datetim
     due_at = now + LEASE if leased else now
     rows = [
         (c.id, c.subject_id, c.namespace, c.client, c.url, c.auth_token, c.traceparent, c.body, c.schedule, due_at,
-         c.created_at)
+         c.created_at, c.follows)
         for c in new
     ]  # fmt: skip
     return {**arrays(_GIVEN, rows), "new_tries": int(leased)}
@@ -133,11 +140,12 @@ def first_tries(made: Iterable[NewCallback]) -> list[Due]:
 def claim(now: dt.datetime, limit: int) -> list[Due]:
     """At most `limit` callbacks that are due, the longest due first; their present try is this process's.
 
-    Those that a newer one took the place of are ended, and not among them.
+    Those that a newer one took the place of are ended, and not among them; nor are those that follow an open one.
     """
+    values = {"now": now, "until": now + LEASE, "again": now + FOLLOW, "limit": limit}
     with hot_cursor() as cursor:
-        cursor.execute(_CLAIM, {"now": now, "until": now + LEASE, "limit": limit}, prepare=True)
-        return [_due(row) for state, *row in cursor.fetchall() if state == "PENDING"]
+        cursor.execute(_CLAIM, values, prepare=True)
+        return [_due(row) for is_claimed, *row in cursor.fetchall() if is_claimed]
 
 
 def _due(row: Sequence[Any]) -> Due:

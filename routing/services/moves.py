@@ -344,6 +344,7 @@ def new_callback(
         body=body,
         schedule=facts["schedule"] or "standard",
         created_at=at,
+        follows=late,
     )
 
 

@@ -191,6 +191,34 @@ def test_a_message_whose_newer_one_came_is_not_begun_anew() -> None:
     assert row(older)["state"] == "DEAD"
 
 
+def following(first: Due) -> uuid.UUID:
+    """A message that is told besides the first one."""
+    id, later = sibling(first.subject_id), clock.now() + SECOND
+    new = NewCallback(id, first.subject_id, "n", "shop", "https://a.example", None, "", b"{}", "standard", later, True)
+    with hot_cursor() as cursor:
+        services.create(cursor, [new], leased=False, now=clock.now())
+    return id
+
+
+def test_what_follows_an_open_message_waits_for_its_end_and_takes_no_place() -> None:
+    first = made()
+    after = following(first)
+    assert services.claim(clock.now(), 10) == []
+    services.finish([tried(first)], clock.now())
+    again = services.claim(clock.now() + 60 * SECOND, 10)
+    assert [due.id for due in again] == [first.id]
+    services.finish([tried(again[0], status=200, error=None)], clock.now())
+    [due] = services.claim(clock.now() + 120 * SECOND, 10)
+    assert (due.id, due.number) == (after, 1)
+
+
+def test_what_follows_a_dead_message_is_told() -> None:
+    first = made()
+    after = following(first)
+    services.finish([tried(first, permanent=True)], clock.now())
+    assert [due.id for due in services.claim(clock.now(), 10)] == [after]
+
+
 def told(first: Due, *, schedule: str = "progress", seconds: int = 1) -> Due:
     """A later message about the same subject."""
     return made(
