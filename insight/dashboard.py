@@ -7,20 +7,25 @@ from typing import Any
 from django.db import connection
 
 from common.ids import floor_id
+from insight import newest
 from insight.access import Viewer
-from insight.filters import SPANS
+from insight.filters import SPANS, Filter
 
 MOST = 10_000  # tasks that are looked at, the newest; more only lengthen the wait for much the same figures
 KEYS = {"ability": ("ability", "n.ability"), "agent": ("agent_id", "a.agent_id"), "client": ("client", "n.client")}
 STEPS = {"1h": dt.timedelta(minutes=1), "24h": dt.timedelta(minutes=30), "7d": dt.timedelta(hours=2)}
 ROWS = 50
-_COLUMNS = ("id", "ability", "agent_id", "client", "state", "outcome", "created_at", "ended_at", "not_before")
+_NEWEST = """
+  SELECT t.id, t.ability, t.agent_id, t.client, t.state, t.outcome, t.created_at, t.ended_at, t.not_before
+  FROM ({ids}) found JOIN routing_task t ON t.id = found.id
+"""
 
 _TASKS = """
 WITH newest AS ({newest}), seen AS (
-  SELECT n.{key} AS key, n.outcome, a.sent_at, floor(extract(epoch FROM n.created_at - %s) / %s)::int AS bucket,
-    1000 * extract(epoch FROM coalesce(a.sent_at, n.ended_at, %s) - greatest(n.created_at, n.not_before)) AS queued
-  FROM newest n LEFT JOIN routing_attempt a ON a.task_id = n.id AND a.number = 1 AND a.task_id >= %s
+  SELECT n.{key} AS key, n.outcome, a.sent_at,
+    floor(extract(epoch FROM n.created_at - %(start)s) / %(step)s)::int AS bucket,
+    1000 * extract(epoch FROM coalesce(a.sent_at, n.ended_at, %(now)s) - greatest(n.created_at, n.not_before)) AS queued
+  FROM newest n LEFT JOIN routing_attempt a ON a.task_id = n.id AND a.number = 1 AND a.task_id >= %(low)s
 )
 SELECT grouping(key, bucket), key, bucket, count(*), count(*) FILTER (WHERE outcome = 'SUCCEEDED'),
   count(*) FILTER (WHERE outcome IN ('FAILED', 'TIMEOUT')), count(*) FILTER (WHERE outcome IS NULL AND sent_at IS NULL),
@@ -30,11 +35,11 @@ FROM seen GROUP BY GROUPING SETS ((key), (bucket), ())"""
 
 _CALLS = """
 WITH newest AS ({newest}), calls AS (
-  SELECT {key} AS key, floor(extract(epoch FROM n.created_at - %s) / %s)::int AS bucket, a.outcome,
+  SELECT {key} AS key, floor(extract(epoch FROM n.created_at - %(start)s) / %(step)s)::int AS bucket, a.outcome,
     a.received_at IS NOT NULL OR a.outcome = 'SUCCEEDED' AS got,
     1000 * extract(epoch FROM a.received_at - a.sent_at) AS receipt,
     1000 * extract(epoch FROM a.ended_at - a.received_at) AS run
-  FROM newest n JOIN routing_attempt a ON a.task_id = n.id AND a.task_id >= %s {own}
+  FROM newest n JOIN routing_attempt a ON a.task_id = n.id AND a.task_id >= %(low)s {own}
 )
 SELECT grouping(key, bucket), key, bucket, count(*) FILTER (WHERE got OR outcome IS NOT NULL),
   count(*) FILTER (WHERE got), percentile_disc(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY receipt),
@@ -96,17 +101,16 @@ def load(viewer: Viewer, by: str, within: str, namespace: str, now: dt.datetime)
     """The figures that the person may see; two queries, each of bounded cost."""
     step = STEPS[within]
     found = Dashboard(now - SPANS[within], step)
-    low = floor_id(found.start)
-    tasks = viewer.tasks().filter(id__gte=low, **({"namespace": namespace} if namespace else {}))
-    newest, given = tasks.order_by("-id").values(*_COLUMNS)[:MOST].query.sql_with_params()
-    bucket = (found.start, step.total_seconds())
+    ids, given = newest.statement(viewer, Filter(namespace=namespace, within=within), now, MOST)
+    values = {**given, "start": found.start, "step": step.total_seconds(), "now": now, "low": floor_id(found.start)}
+    rows = _NEWEST.format(ids=ids)
     column, key = KEYS[by]
     own = "AND a.agent_id = n.agent_id" if viewer.agents is not None else ""
     with connection.cursor() as cursor:
-        cursor.execute(_TASKS.format(newest=newest, key=column), [*given, *bucket, now, low])
+        cursor.execute(_TASKS.format(newest=rows, key=column), values)
         for row in cursor.fetchall():
             _add_tasks(_of(found, *row[:3]), *row[3:])
-        cursor.execute(_CALLS.format(newest=newest, key=key, own=own), [*given, *bucket, low])
+        cursor.execute(_CALLS.format(newest=rows, key=key, own=own), values)
         for row in cursor.fetchall():
             _add_calls(_of(found, *row[:3]), *row[3:])
     found.sampled = found.total.tasks >= MOST

@@ -11,14 +11,12 @@ from django.http import QueryDict
 from callbacks.models import Callback, CallbackState
 from common.clock import rfc3339
 from common.ids import floor_id
-from registry.models import Agent
 from routing.models import Attempt, Task
 from routing.states import FINAL, TaskState
 
 SPANS = {"1h": dt.timedelta(hours=1), "24h": dt.timedelta(days=1), "7d": dt.timedelta(days=7)}
 TOLD = (CallbackState.DEAD.value, CallbackState.DELIVERED.value)
 LONGEST = 200
-LOOKED_AT = 10_000  # attempts of an agent, or callbacks in a state, whose tasks are looked for: the newest
 NAMES = ("namespace", "ability", "agent", "client", "error", "callback", "within")
 _BULK = {
     "ability": "ability",
@@ -71,19 +69,13 @@ class Filter:
         return replace(self, **changes)
 
     def narrow(self, tasks: QuerySet[Task], now: dt.datetime) -> QuerySet[Task]:
-        """Those of the tasks that fit, whatever their state."""
+        """Those of a few tasks that fit, whatever their state."""
         equal = {"namespace": self.namespace, "ability": self.ability, "client": self.client, "error_code": self.error}
         tasks = tasks.filter(**{column: value for column, value in equal.items() if value})
         if self.agent:
-            spaces = Agent.objects.filter(agent_id=self.agent).values("namespace_id")
-            tried = Attempt.objects.filter(namespace__in=spaces, agent_id=self.agent).order_by("-task_id")
-            tasks = tasks.filter(id__in=tried.values("task_id")[:LOOKED_AT])
+            tasks = tasks.filter(Exists(Attempt.objects.filter(task_id=OuterRef("id"), agent_id=self.agent)))
         if self.callback:
-            told = Callback.objects.filter(state=self.callback)
-            tasks = tasks.filter(
-                Exists(told.filter(id=OuterRef("callback_id"))),
-                id__in=told.order_by("-id").values("subject_id")[:LOOKED_AT],
-            )
+            tasks = tasks.filter(Exists(Callback.objects.filter(state=self.callback, id=OuterRef("callback_id"))))
         return tasks.filter(id__gte=floor_id(now - SPANS[self.within])) if self.within else tasks
 
     def in_state(self, tasks: QuerySet[Task]) -> QuerySet[Task]:

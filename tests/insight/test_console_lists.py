@@ -5,8 +5,6 @@ from django.utils.http import urlencode
 
 from common.clock import now
 from insight import callback_list
-from insight.access import viewer_of
-from insight.search import find
 from insight.traces import drawn
 from registry.models import Agent
 from routing.models import Task
@@ -72,7 +70,14 @@ def test_words_of_an_error_and_its_code_are_found(support, namespace):
     broken = make_task(namespace, "FAILED", error_code="AGENT_FAILED", error_message="Quota of the model is used up")
     make_task(namespace, "FAILED", error_code="TIMEOUT", error_message="too slow")
     for query in ("model is USED", "AGENT_FAILED"):
-        assert [task.id for task in find(viewer_of(support.user), query).tasks] == [broken.id]
+        assert listed(support, q=query) == [broken.id]
+
+
+@pytest.mark.parametrize("words", ["100%", "a_b", "a\\b"])
+def test_words_are_looked_for_as_they_are_written(support, namespace, words):
+    said = make_task(namespace, "FAILED", error_code="AGENT_FAILED", error_message=f"it said {words}!")
+    make_task(namespace, "FAILED", error_code="AGENT_FAILED", error_message="it said 1000, axb, ab")
+    assert listed(support, q=words) == [said.id]
 
 
 def test_a_trace_of_several_tasks_leads_to_its_tree(support, namespace):
