@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from common.clock import now, parse_time, rfc3339
 from common.errors import NotFound, StateConflict
 from common.ids import parse_id
-from insight import catalog, search
+from insight import catalog, search, versions
 from insight.access import Viewer
 from insight.console.views import for_viewers
 from insight.console.words import bulk_words
@@ -79,7 +79,7 @@ def browse(request: HttpRequest, viewer: Viewer) -> HttpResponse:
 @for_viewers
 def page(request: HttpRequest, viewer: Viewer, bulk_id: str) -> HttpResponse:
     """How far it is, live while it runs, and what the audit log says."""
-    row = _one(viewer, bulk_id)
+    row = one_of(viewer, bulk_id)
     until = row.ended_at or now()
     entries = Audit.objects.filter(
         Q(actor=row.actor) | Q(object=f"bulk:{row.pk}"),
@@ -92,6 +92,7 @@ def page(request: HttpRequest, viewer: Viewer, bulk_id: str) -> HttpResponse:
         "left": max(row.count - row.done - row.skipped, 0),
         "entries": list(entries.order_by("-at", "-id")[:ENTRIES]),
         "may_admin": viewer.role in ("admin", "operator"),
+        "version": versions.of_bulk(row.state, row.done, row.skipped),
     }
     template = "console/_bulk.html" if "HX-Request" in request.headers else "console/bulk.html"
     return render(request, template, context)
@@ -101,7 +102,7 @@ def page(request: HttpRequest, viewer: Viewer, bulk_id: str) -> HttpResponse:
 @for_viewers
 def stop(request: HttpRequest, viewer: Viewer, bulk_id: str) -> HttpResponse:
     """Touches no further task."""
-    row = _one(viewer, bulk_id)
+    row = one_of(viewer, bulk_id)
     try:
         bulk.stop(
             row.namespace, row.client, row.pk, actor=f"user:{viewer.name}", now=now(),
@@ -123,7 +124,7 @@ def _wish(viewer: Viewer, given: QueryDict) -> Wish:
     names = catalog.namespaces(viewer) if not asked.namespace else [asked.namespace]
     asked = asked.but(namespace=names[0] if len(names) == 1 else asked.namespace)
     at = min(_time(given.get("at", "")) or now(), now())
-    found = search.find(viewer, asked.q)
+    found = search.find(viewer, asked, at)
     return Wish(given.get("action", ""), asked.namespace, asked, asked.bulk(found.bulk, at) or None, at)
 
 
@@ -158,7 +159,8 @@ def _visible(viewer: Viewer) -> QuerySet[Bulk]:
     return rows if viewer.namespaces is None else rows.filter(namespace__in=viewer.namespaces)
 
 
-def _one(viewer: Viewer, bulk_id: str) -> Bulk:
+def one_of(viewer: Viewer, bulk_id: str) -> Bulk:
+    """The bulk action, if this person may see it; else 404."""
     id: uuid.UUID | None = parse_id(bulk_id)
     row = _visible(viewer).filter(pk=id).first() if id else None
     if row is None:

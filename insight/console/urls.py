@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path
 from django.views.i18n import set_language
 
-from insight.console import actions, alerts, bulk, callbacks, catalog, dashboards, saved, traces, views, who
+from insight.console import actions, alerts, bulk, callbacks, catalog, dashboards, live, saved, traces, views, who
 
 app_name = "console"
 
@@ -12,6 +12,9 @@ urlpatterns = [
     path("", views.task_list, name="tasks"),
     path("tasks/<str:task_id>/", views.task_page, name="task"),
     path("tasks/<str:task_id>/<str:action>", actions.act, name="act"),
+    path("live/tasks", live.tasks, name="live-tasks"),
+    path("live/tasks/<str:task_id>", live.task, name="live-task"),
+    path("live/bulk/<str:bulk_id>", live.bulk, name="live-bulk"),
     path("traces/<str:trace_id>/", traces.page, name="trace"),
     path("callbacks/", callbacks.browse, name="callbacks"),
     path("bulk/", bulk.browse, name="bulks"),

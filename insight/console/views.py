@@ -17,7 +17,7 @@ from django.views.decorators.http import require_safe
 from common.clock import now
 from common.errors import NotFound
 from common.ids import parse_id
-from insight import journey, search
+from insight import journey, search, versions
 from insight.access import Viewer, viewer_of
 from insight.console import saved
 from insight.console.words import action_words, phase_words
@@ -66,13 +66,11 @@ def _to_login(request: HttpRequest) -> HttpResponse:
 def task_list(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     """The newest tasks, or those that the search box and the filters ask for; one exact hit leads to its page."""
     asked, fragment = Filter.of(request.GET), "HX-Request" in request.headers
-    found = search.find(viewer, asked.q)
+    at, before = now(), request.GET.get("before")
+    found = search.find(viewer, asked, at)
     if found.by_id and not fragment and asked == Filter(q=asked.q) and (exact := _exact(found, asked.q)):
         return redirect(exact)
-    at, before = now(), request.GET.get("before")
-    tasks = asked.narrow(found.tasks, at)
-    counted = search.counts(tasks)
-    page = search.page(asked.in_state(tasks), before)
+    counted, page = found.counts(viewer, at), found.page(viewer, at, before)
     context = {
         "viewer": viewer,
         "q": asked.q,
@@ -86,6 +84,7 @@ def task_list(request: HttpRequest, viewer: Viewer) -> HttpResponse:
         "total": sum(counted.values()),
         "counted": search.COUNTED,
         "before": before,
+        "version": versions.of_list(page.tasks),
         "again": request.get_full_path(),
         "newest": asked.query(),
         "older": asked.query(before=page.older) if page.older else None,
@@ -97,6 +96,8 @@ def task_list(request: HttpRequest, viewer: Viewer) -> HttpResponse:
 
 def _exact(found: search.Found, query: str) -> str | None:
     """The page of what an id names: the one task, or the trace that has several."""
+    if found.tasks is None:
+        return None
     if only := search.only_id(found.tasks):
         return reverse("console:task", args=[only])
     return reverse("console:trace", args=[query]) if found.trace and found.tasks.exists() else None
@@ -108,7 +109,7 @@ def task_page(request: HttpRequest, viewer: Viewer, task_id: str) -> HttpRespons
     """One task's journey; asked by the page itself (`seen`), only what has changed since."""
     found = visible_journey(viewer, task_id)
     version = _version(found)
-    if "HX-Request" in request.headers and request.GET.get("seen") == version:
+    if "HX-Request" in request.headers and request.GET.get("seen") == str(version):
         return HttpResponse(status=204)
     context = {"viewer": viewer, "version": version, "ask": request.GET.get("ask"), **_journey_context(viewer, found)}
     template = "console/_journey.html" if "HX-Request" in request.headers else "console/task.html"
@@ -163,7 +164,7 @@ def offered(viewer: Viewer, found: Journey) -> list[str]:
     return actions
 
 
-def _version(found: Journey) -> str:
+def _version(found: Journey) -> int:
     callback = found.callback
-    told = f"{callback.state}{callback.attempts}{len(found.deliveries)}" if callback else "-"
-    return f"{found.task.seq}.{found.task.state}.{told}"
+    told = (callback.state, callback.attempts) if callback else None
+    return versions.of_task(found.task.seq, found.task.state, told)

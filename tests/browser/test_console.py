@@ -86,10 +86,33 @@ def test_the_journey_moves_on_by_itself_while_one_looks(open_page, world):
     assert page.evaluate("window.sameDocument") is True
 
 
-def test_new_tasks_appear_in_the_list_by_themselves(open_page, world):
+NO_ASKING = "const real = setTimeout; window.setTimeout = (run, ms, ...more) => ms >= 900 ? 0 : real(run, ms, ...more)"
+
+
+@pytest.mark.parametrize("by", ["the stream", "asking again"])
+def test_new_tasks_appear_in_the_list_by_themselves(open_page, world, by):
     page = open_page()
+    if by == "the stream":
+        page.add_init_script(NO_ASKING)
+    else:
+        page.route("**/console/live/**", lambda route: route.abort())
+    page.goto(f"/console/?namespace={world.namespace}")
+    page.evaluate("window.sameDocument = true")
     task_id = world.submit()
-    page.wait_for_selector(f"#t-{task_id}", timeout=10_000)
+    page.wait_for_selector(f"#t-{task_id}")
+    assert page.evaluate("window.sameDocument") is True
+
+
+def test_a_page_whose_stream_stands_asks_only_when_something_has_changed(open_page, world):
+    page = open_page()
+    page.goto("/console/?ability=nobody.asks")
+    page.wait_for_selector("html[data-stream=open]")
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if "hx-request" in request.headers else None)
+    page.evaluate("htmx.trigger('[data-live]', 'moved')")  # as if its time had come
+    with page.expect_request("**/console/alerts/"):
+        page.evaluate("htmx.ajax('GET', '/console/alerts/', '#main')")  # a request that nothing holds back
+    assert [url for url in asked if "alerts" not in url] == []
 
 
 def test_the_language_and_the_theme_can_be_switched(open_page):

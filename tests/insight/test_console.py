@@ -6,8 +6,10 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
+from common.clock import now
 from insight.access import viewer_of
-from insight.search import find, page
+from insight.filters import Filter
+from insight.search import find
 from registry.models import Agent, Audit, Capability, Membership
 from tests.insight.rows import make_attempt, make_callback, make_event, make_task
 
@@ -27,6 +29,10 @@ def login(role=None, namespaces=("*",), team=""):
 @pytest.fixture
 def support(namespace):
     return login("support", [namespace])
+
+
+def found(viewer, q="", before=None):
+    return find(viewer, Filter(q=q), now()).page(viewer, now(), before)
 
 
 def task_url(task):
@@ -71,8 +77,8 @@ def test_the_search_box_takes_an_ability_and_an_agent(support, namespace):
     make_attempt(make_task(namespace), agent_id="echo")
     Agent.objects.create(namespace_id=namespace, agent_id="echo")
     viewer = viewer_of(support.user)
-    assert [t.id for t in find(viewer, "a.b").tasks] == [task.id]
-    assert [t.ability for t in find(viewer, "echo").tasks] == ["ticket.classify"]
+    assert [t.id for t in found(viewer, "a.b").tasks] == [task.id]
+    assert [t.ability for t in found(viewer, "echo").tasks] == ["ticket.classify"]
 
 
 @pytest.mark.parametrize("query", ["\x00", "\ud83d", "x" * 5000, "%", "' OR 1=1 --", "<script>", "../../etc"])
@@ -93,9 +99,9 @@ def test_older_pages_stay_put_while_tasks_arrive(support, namespace):
 
     viewer = viewer_of(support.user)
     ids = [make_task(namespace).id for _ in range(search.PAGE + 3)]
-    first = page(viewer.tasks())
+    first = found(viewer)
     make_task(namespace)
-    second = page(viewer.tasks(), before=first.older)
+    second = found(viewer, before=first.older)
     assert [t.id for t in first.tasks + second.tasks] == sorted(ids, reverse=True)
 
 
