@@ -68,7 +68,7 @@ def _others(who: str, person: Client) -> Iterator[Page]:
                 yield _page(f"bulk question {urlencode(given)}", f"{who}, {one}", person, "/console/bulk/new", query)
     yield _page("catalog", who, person, "/console/catalog/", {"namespace": space})
     yield _page("alerts", who, person, "/console/alerts/")
-    yield _page("agent", who, person, f"/console/agents/{space}/ticket-classify/")
+    yield _page("agent", who, person, f"/console/agents/{space}/ticket-triage/")
 
 
 def _admin(admin: Client, task: Task) -> Iterator[Page]:
