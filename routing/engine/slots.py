@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from routing.engine import capacity
+from routing.engine.evening import YIELD_S, AbilityKey, Evening
 from routing.engine.line import Line, Turn
 from routing.loads import Key, Loads
 from routing.services.lanes import Lane
@@ -14,14 +15,10 @@ LIMIT = 100  # waiting tasks an ability at most; the others wait in the database
 LEAST = 10  # so many may wait however slowly slots come free
 NOT_FREE_S = 1.0  # slots that a task could not use do not count as free for so long
 WIDE, WIDE_FOR_S = 400, 5.0
-YIELD_S = 0.25  # a slot that another process should have is left to it for so long
-YIELD_AGAIN_S = 0.4
-KEEP_S = 1.0  # where there are fewer slots than processes each has one for so long
 STRETCH = 4  # so many times that, where clients that have nothing in line yet come to it
 NORMAL: Turn = (1, "")
 NEVER = dt.datetime.max.replace(tzinfo=dt.UTC)
 
-AbilityKey = tuple[str, str]  # namespace, ability
 Places = Sequence[Key]  # an instance's and an ability's
 
 
@@ -33,9 +30,7 @@ class Slots:
         self._limit = limit
         self._waiting: dict[AbilityKey, Line] = {}
         self._agents: dict[AbilityKey, frozenset[str]] = {}
-        self._others: dict[AbilityKey, int] = {}  # fewest slots of another process with tasks in line
-        self._yielded: dict[AbilityKey, float] = {}  # when this process last left a slot to another
-        self._had_none: dict[AbilityKey, float] = {}  # … and when it last had none itself
+        self._evening = Evening(loads)
         self._turned_away: dict[AbilityKey, float] = {}  # when a task found neither slot nor place
         self._passed_over: dict[AbilityKey, int] = {}
         self.awaited, self.released = asyncio.Event(), asyncio.Event()  # for whoever does something about it
@@ -47,7 +42,8 @@ class Slots:
         """Give a slot back and wake the first in line of each ability that it may serve; where another process has
         tasks in line and too few slots, leave it to that for a moment."""
         self.released.set()
-        if self._yields(places):
+        concerned = {ability for place in places for ability in self._concerned(place)}
+        if any(self._evening.yields(ability) for ability in concerned):
             asyncio.get_running_loop().call_later(YIELD_S, self._free, places)
         else:
             self._free(places)
@@ -56,33 +52,13 @@ class Slots:
         self.loads.release(places)
         self._wake({ability: 1 for place in places for ability in self._concerned(place)})
 
-    def _yields(self, places: Places) -> bool:
-        """Whether another process should have this slot: one with two less than are here or fewer, or with none.
-
-        Rarely, as the slot is idle for a moment, and as it takes a while until the others' new counts are known here.
-        """
-        now = time.monotonic()
-        for ability in {one for place in places for one in self._concerned(place)}:
-            least, own = self._others.get(ability), self.loads.own(ability)
-            if least is None or now < self._yielded.get(ability, 0.0) + YIELD_AGAIN_S:
-                continue
-            if own >= least + 2 or (own > least == 0 and now >= self._had_none.get(ability, 0.0) + KEEP_S):
-                self._yielded[ability] = now
-                return True
-        return False
-
     def held(self) -> dict[AbilityKey, int]:
         """The slots that this process has of each ability for which tasks wait here."""
         return {ability: self.loads.own(ability) for ability in self._waiting}
 
     def others_wait(self, least: Mapping[AbilityKey, int]) -> None:
         """Where tasks wait in other processes too, and how few slots one of those has."""
-        now = time.monotonic()
-        self._others = dict(least)
-        self._yielded = {ability: at for ability, at in self._yielded.items() if ability in least}
-        self._had_none = {
-            ability: self._had_none.get(ability, 0.0) if self.loads.own(ability) else now for ability in least
-        }
+        self._evening.hear(least)
 
     def wake_freed(self) -> None:
         """Count what Redis told of other processes, and wake as many as there are slots that they gave back."""

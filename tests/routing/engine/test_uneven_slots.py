@@ -6,7 +6,8 @@ import uuid
 
 import pytest
 
-from routing.engine.slots import KEEP_S, Slots
+from routing.engine.evening import KEEP_S
+from routing.engine.slots import Slots
 from routing.limits import turns
 from routing.loads import Loads
 
@@ -20,7 +21,7 @@ def _committed():
 
 @pytest.fixture(autouse=True)
 def _once(monkeypatch):
-    monkeypatch.setattr("routing.engine.slots.YIELD_AGAIN_S", 600.0)
+    monkeypatch.setattr("routing.engine.evening.YIELD_AGAIN_S", 600.0)
 
 
 def given_away(own, least, releases, *, since=0.0):
@@ -31,7 +32,7 @@ def given_away(own, least, releases, *, since=0.0):
         tasks = [asyncio.ensure_future(slots.wait(ECHO, frozenset({"a"}), 30.0)) for _ in range(50)]
         await asyncio.sleep(0)
         slots.others_wait({} if least is None else {ECHO: least})
-        slots._had_none[ECHO] = time.monotonic() - since
+        slots._evening.had_none[ECHO] = time.monotonic() - since
         for _ in range(own):
             slots.acquire([PLACE, ECHO])
         for _ in range(releases):
