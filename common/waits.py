@@ -41,14 +41,14 @@ class Hub(Generic[Key, Found]):
         self._loop = asyncio.get_running_loop()
         self._read = read
         self._waits: defaultdict[Key, list[Wait]] = defaultdict(list)
-        self._new: set[Key] = set()  # not looked at yet
+        self._new: set[Key] = set()  # to be looked at before the next second
         self._look = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
         self._reader = ThreadPoolExecutor(1, "waits")
         self._listener = broadcast.Listener(
             list(self.CHANNELS),
             lambda channel, message: self._call(self.heard, channel, message),
-            lambda: self._call(self._look_at_all),
+            lambda: self._call(lambda: self.hurry(self._waits)),
         )
         self._listener.start()
 
@@ -68,8 +68,7 @@ class Hub(Generic[Key, Found]):
         """Whether it was woken within so many seconds."""
         wait = Wait(seen)
         self._waits[key].append(wait)
-        self._new.add(key)  # what happened before this wait began is found by a first look
-        self._look.set()
+        self.hurry([key])  # what happened before this wait began is found by a first look
         if self._looking is None or self._looking.done():
             self._looking = self._loop.create_task(self._each_second())
         try:
@@ -94,7 +93,7 @@ class Hub(Generic[Key, Found]):
         while self._waits:
             self._look.clear()
             if (at := self._loop.time()) >= all_at:
-                self._look_at_all()
+                self._new.update(self._waits)
                 all_at = at + LOOK_S
             keys, self._new = self._new & self._waits.keys(), set()
             await self._look_at(list(keys))
@@ -103,8 +102,9 @@ class Hub(Generic[Key, Found]):
             except TimeoutError:
                 pass
 
-    def _look_at_all(self) -> None:
-        self._new.update(self._waits)
+    def hurry(self, keys: Iterable[Key]) -> None:
+        """Look at these now rather than at the next second."""
+        self._new.update(keys)
         self._look.set()
 
     async def _look_at(self, keys: list[Key]) -> None:

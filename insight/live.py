@@ -72,12 +72,11 @@ class Hub(waits.Hub[Watched, tuple[Watched, int]]):
 
     def heard(self, channel: str, message: object) -> None:
         """Of a task that somebody looks at; lists have their time."""
-        shown = {one.shown.name for one in self._waits if one.shown.kind == "task"}
-        if time.monotonic() - self._hurried_at > SOON_S and shown.intersection(
-            message if isinstance(message, list) else ()
-        ):
+        told = message if isinstance(message, list) else ()
+        concerned = [one for one in self._waits if one.shown.kind == "task" and one.shown.name in told]
+        if concerned and time.monotonic() - self._hurried_at > SOON_S:
             self._hurried_at = time.monotonic()
-            self._look.set()
+            self.hurry(concerned)
 
 
 hub = waits.PerLoop(Hub)
