@@ -149,7 +149,9 @@ class RouteAdmin(OperatorsOnly):
     @display(description=_("traffic"))
     def traffic_link(self, route: Route) -> SafeString:
         return format_html(
-            '<a href="{}">{}</a>', reverse("admin:routing_route_traffic", args=[route.pk]), _("traffic and canary")
+            '<a class="text-primary-600 underline dark:text-primary-500" href="{}">{}</a>',
+            reverse("admin:routing_route_traffic", args=[route.pk]),
+            _("traffic and canary"),
         )
 
     def save_model(self, request: HttpRequest, obj: Route, form: Any, change: bool) -> None:

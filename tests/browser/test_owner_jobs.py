@@ -2,12 +2,14 @@
 
 import pytest
 
-from tests.browser.conftest import LOOKS, serious_faults
+from tests.browser.conftest import serious_faults
 from tests.browser.test_support_jobs import Hand
 from tests.trips.world import until
 
 TEAM = "team"  # of the world's agents
 ABILITY = "work.moved"
+TRAFFIC = f"#changelist tr:has-text('{ABILITY}') a[href$='/traffic/']"
+LOOKS = [(1280, "dark", "en"), (390, "light", "zh-CN")]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def hand_of(open_page, *look):
 
 def to_traffic(hand):
     hand.click("#content a[href='/admin/routing/route/'] >> nth=0")
-    hand.click("#changelist a[href$='/traffic/']")
+    hand.click(TRAFFIC)
     hand.page.wait_for_selector("#traffic")
 
 
@@ -87,7 +89,7 @@ def test_an_agent_is_drained_for_maintenance(open_page, world, moved):
 def test_the_traffic_page_fits_and_can_be_used_by_all(open_page, moved, look):
     page = hand_of(open_page, *look).page
     page.goto("/admin/routing/route/")
-    page.goto(page.get_attribute("#changelist a[href$='/traffic/']", "href"))
+    page.goto(page.get_attribute(TRAFFIC, "href"))
     page.wait_for_selector("#traffic")
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert serious_faults(page, "#content") == []
