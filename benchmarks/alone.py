@@ -63,6 +63,10 @@ def platform(workers: int) -> Iterator[Alone]:
             wait_until((data_dir / "demo.json").exists, "demo.json was not written")
             setup = Setup.from_demo(data_dir / "demo.json", f"http://127.0.0.1:{port}")
             yield Alone(setup, Place.of(data_dir).database_url, up.pid)
+    except RuntimeError as error:
+        lines = (data_dir / "up.log").read_text("utf-8").splitlines()
+        error.add_note("\n".join([line for line in lines if '"level":"error"' in line][-5:] or lines[-20:]))
+        raise
     finally:
         shutil.rmtree(data_dir, ignore_errors=True)
         remove_stale_homes()

@@ -21,11 +21,12 @@ import requests
 from aiohttp import web
 
 from benchmarks.alone import Alone, connections_to, platform
-from benchmarks.platform_setup import Setup, client
+from benchmarks.platform_setup import ROUTE, Setup, client
 from benchmarks.systems import ROOT, wait_until
 
 ABILITY, DAY_MS = "patient.work", 24 * 3600 * 1000
 BATCH, CALLERS, SETTLED_S = 500, 8, 6.0
+BREAKER = ROUTE["breaker"]  # that stays shut
 SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -140,6 +141,8 @@ def prepared(setup: Setup, agent: Agent) -> str:
         "ability": ABILITY,
         "candidates": [{"agent": "patient", "capability": ABILITY}],
         "limits": {"maxInflight": 100_000, "queueMax": 100_000},
+        "retry": {"maxAttempts": 3, "backoffMs": [1000]},
+        "breaker": BREAKER,
     }
     body = {"apiVersion": "agent-reach/v1", "kind": "RouteTable", "namespace": space, "routes": [route]}
     setup.call("PUT", f"/v1/routes?namespace={space}", body)
@@ -157,6 +160,7 @@ def measured(one: Alone, agent: Agent, key: str, tasks: int, seconds: float, pol
         wait_until(functools.partial(all_run, one, count), "the agent did not get all tasks")
         time.sleep(SETTLED_S)
         looks.append(look(one, agent, waiting, seconds))
+        print(looks[-1].row(), flush=True)
     began = time.monotonic()
     finish(one, agent, polled, tasks)
     done = f"All {tasks:,} succeeded; from the agent's being done to the last end {time.monotonic() - began:.0f} s."
@@ -222,7 +226,8 @@ def report(base_url: str, url: str, token: str, attempt_key: str) -> None:
     body = {"attemptKey": attempt_key, "status": "SUCCEEDED", "data": {}}
     path = url[url.index("/v1/") :]
     answer = _session.post(base_url + path, json=body, headers={"Authorization": f"Bearer {token}"}, timeout=60)
-    answer.raise_for_status()
+    if answer.status_code != 200:
+        raise RuntimeError(f"{answer.status_code} {answer.text[:500]}")
 
 
 if __name__ == "__main__":
