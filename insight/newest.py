@@ -18,7 +18,7 @@ from insight.filters import SPANS, Filter
 from registry.models import Agent
 from routing.states import FINAL, OPEN, TaskState
 
-SEEN = 10_000
+SEEN = 5_000
 LANES_OF = 20  # namespaces whose lanes are merged; where somebody sees more, the table is read from its end
 
 Values = dict[str, Any]

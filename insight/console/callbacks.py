@@ -5,6 +5,7 @@ from django.shortcuts import render
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
+from common.clock import now
 from insight import callback_list
 from insight.access import Viewer
 from insight.console.views import for_viewers
@@ -18,9 +19,8 @@ def browse(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     given = Filter.of(request.GET)
     state = request.GET.get("state", "")
     state = state if state in callback_list.STATES else ""
-    rows = callback_list.visible(viewer, given.namespace, given.client)
-    counted = callback_list.counts(rows)
-    page = callback_list.page(rows, state, before := request.GET.get("before"))
+    told = callback_list.Told(viewer, given, now())
+    counted, page = told.counts(), told.page(state, before := request.GET.get("before"))
     chosen = {name: value for name in ("namespace", "client") if (value := getattr(given, name))}
 
     def query(**changes: str | None) -> str:

@@ -160,6 +160,20 @@ def test_pages_of_callbacks_stay_put_while_more_arrive(support, namespace, monke
     assert [row.callback.id for row in first["page"].rows + second["page"].rows] == sorted(made, reverse=True)
 
 
+def test_a_page_of_rare_callbacks_goes_on_where_the_tasks_that_were_looked_at_end(support, namespace, monkeypatch):
+    monkeypatch.setattr(callback_list, "COUNTED", 3)
+    ago = [now() - ms(1000 * seconds) for seconds in range(9, 0, -1)]
+    tasks = [make_task(namespace, at=at) for at in ago]
+    made = [make_callback(tasks[0]).id, make_callback(tasks[1]).id]
+    found, page = [], callbacks(support, state="DELIVERED").context
+    for _ in range(9):
+        found += [row.callback.id for row in page["page"].rows]
+        if page["older"] is None:
+            break
+        page = support.get(f"/console/callbacks/?{page['older']}").context
+    assert found == made[::-1]
+
+
 def test_one_callback_is_redelivered_from_the_list_and_the_list_shown_again(support, namespace):
     task = make_task(namespace)
     callback = make_callback(task, "DEAD", errors=("503",))
@@ -176,8 +190,11 @@ def test_a_button_leads_back_to_no_other_site(support, namespace):
 
 def test_owners_see_their_agents_callbacks_and_no_button(namespace):
     Agent.objects.create(namespace_id=namespace, agent_id="mine", owner="team-a")
-    mine = make_callback(make_task(namespace, agent_id="mine"), "DEAD", errors=("503",))
-    make_callback(make_task(namespace, agent_id="theirs"), "DEAD", errors=("503",))
+    mine, theirs = make_task(namespace, agent_id="mine"), make_task(namespace, agent_id="theirs")
+    for task in (mine, theirs):
+        make_attempt(task, agent_id=task.agent_id)
+    mine = make_callback(mine, "DEAD", errors=("503",))
+    make_callback(theirs, "DEAD", errors=("503",))
     page = callbacks(login("owner", [namespace], "team-a"), state="DEAD")
     assert [row.callback.id for row in page.context["page"].rows] == [mine.id]
     assert "redeliver" not in page.content.decode()
