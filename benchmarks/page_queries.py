@@ -26,7 +26,7 @@ def queries_of(ask: Callable[[], Any]) -> list[Query]:
     """The reading statements of one request, each explained, the hungriest first."""
     with CaptureQueriesContext(connection) as captured:
         ask()
-    reads = [one["sql"] for one in captured.captured_queries if one["sql"].startswith(_READS)]
+    reads = [one["sql"] for one in captured.captured_queries if one["sql"].lstrip().startswith(_READS)]
     return sorted(map(_explained, reads), key=lambda query: -query.blocks)
 
 
