@@ -5,22 +5,20 @@
 
   function nameCells() {
     for (const field of document.querySelectorAll(".tabular td :is(input:not([type=hidden]), select, textarea)")) {
-      const cell = field.closest("td");
-      const column = [...(field.closest("tr").closest("table").querySelector("thead tr")?.cells || [])]
-        .find((one) => [...cell.classList].some((name) => one.classList.contains(name.replace("field-", "column-"))));
-      const words = (cell.dataset.label || column?.textContent || "").trim();
+      const words = field.closest("td").dataset.label;
       if (words && !field.labels?.length && !field.hasAttribute("aria-label")) field.setAttribute("aria-label", words);
     }
   }
 
   function nameDropDowns() {
     for (const button of document.querySelectorAll(".select2-selection")) {
-      const select = button.closest(".select2")?.previousElementSibling;
-      const label = select?.labels?.[0];
-      if (!label || button.dataset.named) continue;
-      label.id ||= `label-${select.id}`;
-      button.setAttribute("aria-labelledby", `${label.id} ${button.getAttribute("aria-labelledby") || ""}`.trim());
-      button.dataset.named = "1";
+      const own = button.getAttribute("aria-labelledby") || "";
+      const id = /^select2-(.+)-container$/.exec(own)?.[1];
+      const label = id && document.querySelector(`label[for="${CSS.escape(id)}"]`);
+      if (!label) continue;
+      label.id ||= `label-of-${id}`;
+      button.setAttribute("aria-labelledby", `${label.id} ${own}`);
+      document.getElementById(own)?.setAttribute("aria-labelledby", label.id);
     }
   }
 
@@ -29,6 +27,9 @@
     nameDropDowns();
   }
 
-  addEventListener("load", name);
-  document.addEventListener("formset:added", () => setTimeout(name));
+  // Drop-downs are made by a script, and rows by a button, some time after the page.
+  document.addEventListener("DOMContentLoaded", () => {
+    name();
+    new MutationObserver(name).observe(document.body, { childList: true, subtree: true });
+  });
 })();
