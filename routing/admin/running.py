@@ -1,7 +1,7 @@
 """Tasks, workers and leaders: looked at by operators, written by programs only."""
 
 from django.contrib import admin
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -14,6 +14,7 @@ from registry.admin.access import OperatorsOnly, as_text
 from routing.models import Idempotency, Leader, Task, Worker
 from routing.states import TaskState
 
+SHOWN = 500  # tasks of one correlation id or trace id
 STATE_COLOURS = {
     TaskState.SUCCEEDED: "success",
     TaskState.FAILED: "danger",
@@ -54,8 +55,10 @@ class TaskAdmin(Watched):
         known = parse_id(term)
         if known:
             return queryset.filter(id=known), False
-        by_correlation = Idempotency.objects.filter(correlation_id=term).values("task_id")
-        return queryset.filter(Q(id__in=by_correlation) | Q(trace_id=term)), False
+        # Each by its own index: one condition over both would read the whole table.
+        by_correlation = Idempotency.objects.filter(correlation_id=term).values_list("task_id", flat=True)[:SHOWN]
+        by_trace = Task.objects.filter(trace_id=term).order_by().values_list("id", flat=True)[:SHOWN]
+        return queryset.filter(id__in=[*by_correlation, *by_trace]), False
 
     @display(description=_("state"), label=STATE_COLOURS)
     def shown_state(self, task: Task) -> tuple[str, str]:
