@@ -3,6 +3,7 @@
 What a test leaves behind due would keep the engines of all later ones busy, so it goes; what has ended may stay.
 """
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,3 +42,4 @@ def database(database_made: None, django_db_blocker: Any) -> Iterator[None]:
             for statement in _DUE:
                 cursor.execute(statement)
         connections.close_all()
+        gc.collect(1)  # Django's connections are cycles: those of ended threads would stay open for a while

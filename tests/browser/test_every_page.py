@@ -1,4 +1,5 @@
-"""axe over every page of console and admin: in one look each, and, as it takes minutes, in every look in `make chaos`."""
+"""axe over every page of console and admin. It takes minutes, so it is in `make chaos`; `make test` looks at the main pages in
+test_console, test_catalog and test_owner_jobs."""
 
 import re
 
@@ -65,6 +66,7 @@ def faults(page, address):
     return [(address, *fault) for fault in serious_faults(page)]
 
 
+@pytest.mark.slow
 def test_every_page_is_accessible_in_one_look(open_page, world, told):
     looks = [open_page(lang, scheme=scheme, axe=True) for scheme, lang in (("light", "en"), ("dark", "zh-CN"))]
     addresses = console_pages(world, told) + admin_pages(looks[0])

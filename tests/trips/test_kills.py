@@ -136,7 +136,8 @@ def stopped(platform):
     supervisor.resume()
 
 
-@pytest.mark.parametrize("outage", [unreachable, pytest.param(stopped, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("outage", [unreachable, stopped])
 def test_fifteen_seconds_without_a_database_send_nothing_twice(world, outage):
     world.outside.delay_s = 30.0
     ids = world.submit_many(10, timeoutMs=50_000, timeoutBudgetMs=120_000)

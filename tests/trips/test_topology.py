@@ -237,6 +237,7 @@ def test_a_change_of_weights_works_in_all_processes_within_a_second(town, record
     assert statistics.median(lags) < 10 * WITHIN_S, lags
 
 
+@pytest.mark.slow
 def test_processes_agree_while_one_is_restarted_in_a_loop(town, two_of_each):
     platform, web = two_of_each
     stop = threading.Event()

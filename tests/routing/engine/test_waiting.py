@@ -163,10 +163,12 @@ UNTOUCHED = """
 SELECT count(*) FROM routing_task WHERE namespace = %s AND state = 'RETRY_WAIT' AND worker IS NULL AND seq = 1"""
 
 
+@pytest.mark.slow  # it leaves an index full of dead entries to the tests after it
 def test_thousands_that_wait_for_their_retry_are_in_nobodys_hands_and_in_nobodys_way(engine, town):
     first = town.submit()
     town.ended(first)
     assert len(rows(COPIES, 20_000, first)) == 20_000
     [row] = town.ended(town.submit())
-    assert (row["state"], engine.held) == ("SUCCEEDED", 0)
+    assert row["state"] == "SUCCEEDED"
+    wait_until(lambda: engine.held == 0)
     assert rows(UNTOUCHED, town.namespace) == [{"count": 20_000}]
