@@ -9,7 +9,8 @@ instance. Several may share a host. A receiver's temper says how many tries at a
 | new     | is its first                         | 1 a receiver, 600 a host, 1000 in all                        |
 | hanging | got no answer, or has none yet       | 2 a receiver, 1000 in all; 20 a host while fewer than 300 hang |
 
-A try without an answer after a second makes its receiver a hanging one and leaves its place to others. Who is quick or
+A try without an answer after a second leaves its place to others, and makes its receiver a hanging one unless that has
+answered another lately: it may be this machine that is slow. Who is quick or
 new waits in line for a place, receivers of a host in turn; for who hangs the wait would be long, so it comes again
 later. Tempers are a process's own. Used on one event loop only.
 """
@@ -24,11 +25,12 @@ QUICK, NEW, HANGING = "quick", "new", "hanging"
 PER_HOST = 20
 NEW_A_HOST, NEW_IN_ALL = 600, 1000
 HANGING_LEAST, HANGING_FEW, HANGING_IN_ALL = 2, 300, 1000
-SLOW_S = 1.0  # who has not answered by then hangs
+SLOW_S = 1.0  # who has not answered by then hangs …
+FRESH_S = 5.0  # … unless it has answered another so lately
 LATE_S = 5.0  # who took so long to answer does so again
 TRY_S = 10.0  # the longest try
 RECHECK_S = 1.0  # places that hosts share come free unheard
-AGAIN_S, LONGEST_S = 5.0, 600.0  # bounds of the time after which one that found no place comes again
+AGAIN_S, LONGEST_S = 5.0, 60.0  # bounds of the time after which one that found no place comes again
 REMEMBERED = 20_000  # receivers
 
 
@@ -50,6 +52,7 @@ def receiver_of(url: str) -> Receiver:
 @dataclass(slots=True)
 class _Known:
     hangs: bool = False
+    answered_at: float = float("-inf")  # loop time
     next_at: float = 0.0  # loop time for which the last one without a place was put off
 
 
@@ -148,10 +151,10 @@ class Turns:
                 del self._taken[key]
 
     def _learn(self, receiver: Receiver, *, hangs: bool) -> None:
-        known = self._known.setdefault(receiver.address, _Known())
-        known.hangs = hangs
+        known, now = self._known.setdefault(receiver.address, _Known()), asyncio.get_running_loop().time()
+        known.hangs = hangs and now - known.answered_at > FRESH_S
         if not hangs:
-            known.next_at = 0.0
+            known.answered_at, known.next_at = now, 0.0
         self._known.move_to_end(receiver.address)
         if len(self._known) > REMEMBERED:
             self._known.popitem(last=False)

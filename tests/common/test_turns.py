@@ -89,6 +89,7 @@ def test_a_new_receiver_is_told_although_five_hundred_others_of_its_host_hang():
 
 def test_a_try_that_hangs_leaves_its_place_to_the_next_of_its_host(monkeypatch):
     monkeypatch.setattr(module, "SLOW_S", 0.05)
+    monkeypatch.setattr(module, "FRESH_S", 0.0)
 
     async def scenario():
         turns, hanging, well = Turns(per_host=1), *paths(2)
@@ -98,6 +99,17 @@ def test_a_try_that_hangs_leaves_its_place_to_the_next_of_its_host(monkeypatch):
         return stuck.temper, next_one.receiver, turns.temper_of(receiver_of(hanging))
 
     assert run(scenario()) == (HANGING, receiver_of(paths(2)[1]), HANGING)
+
+
+def test_a_receiver_that_has_just_answered_another_does_not_hang_for_one_slow_try():
+    async def scenario():
+        turns = Turns()
+        told(turns, SHOP)
+        [slow] = await taken(turns, SHOP)
+        turns.hung(slow)
+        return turns.temper_of(receiver_of(SHOP)), len(await taken(turns, *[SHOP] * 30))
+
+    assert run(scenario()) == (QUICK, 20)
 
 
 def test_who_hangs_does_not_wait_in_line():
