@@ -23,7 +23,7 @@ QUEUE, INFLIGHT, WAIT = "route.queueMax", "route.maxInflight", "timeoutBudgetMs"
 FEW, MANY = 20, 1_000  # places left: below the one each is looked at, above the other hardly any
 RELAXED_S = 0.25
 LEAST_S = 0.01
-SPARE = 1.3  # of what runs add up to: for the moments between two runs, and for breakers that open meanwhile
+SPARE = 1.5  # of what runs add up to: for the moments between two runs, and for breakers that open meanwhile
 COST_SHARE, OLDEST_S = 10, 1.0  # reading takes at most a tenth of the time, unless the figures would be too old
 AGAIN_S = 1.0  # told on top: who came back just when the wait fits would often find that it has grown a little
 HORIZON = dt.timedelta(seconds=60)  # what is put off for longer waits for its time, not for the ability
