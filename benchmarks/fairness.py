@@ -9,24 +9,20 @@ import argparse
 import logging
 import os
 import secrets
-import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import requests
 
-from benchmarks import processes
+from benchmarks import alone
 from benchmarks.peers import Agent, Peer
 from benchmarks.platform_setup import Setup, client
-from benchmarks.systems import ROOT, run, wait_until, wait_until_ready
-from reach_platform.embedded.place import Place, remove_stale_homes
+from benchmarks.systems import ROOT, wait_until
 
 SLOTS, CALL_S, PAUSE_S = 8, 0.2, 0.2
 ABILITY = "fair.work"
@@ -149,26 +145,12 @@ def table_of(measured: dict[str, list[tuple[float, float]]]) -> str:
 @contextmanager
 def town() -> Iterator[Town]:
     """A platform of its own with the agent and the clients."""
-    data_dir = Path(tempfile.mkdtemp(prefix="reach-fair-"))
-    port = processes.free_port()
-    own = {
-        "REACH_DATA_DIR": str(data_dir),
-        "REACH_PORT": str(port),
-        "REACH_OUTBOUND_ALLOW": "127.0.0.0/8",
-        "REACH_WORKERS": "2",
-    }
-    agent = Peer.start(Agent, CALL_S)
-    try:
-        with ExitStack() as stack:
-            up = run(["manage.py", "up"], {**os.environ, **own}, data_dir / "up.log", stack)
-            wait_until_ready(f"http://127.0.0.1:{port}/readyz", [up])
-            wait_until((data_dir / "demo.json").exists, "demo.json was not written")
-            setup = Setup.from_demo(data_dir / "demo.json", f"http://127.0.0.1:{port}")
-            stack.callback(agent.stop)  # before the platform, which would cut its connections
-            yield prepared(setup, agent, Place.of(data_dir).database_url)
-    finally:
-        shutil.rmtree(data_dir, ignore_errors=True)
-        remove_stale_homes()
+    with alone.platform(2) as one:
+        agent = Peer.start(Agent, CALL_S)
+        try:
+            yield prepared(one.setup, agent, one.database)
+        finally:
+            agent.stop()  # before the platform, which would cut its connections
 
 
 def prepared(setup: Setup, agent: Peer, database: str) -> Town:
